@@ -1,0 +1,3 @@
+module github.com/lastgood/lastgood
+
+go 1.26.0
