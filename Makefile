@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+
+CACHE := $(or $(LASTGOOD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lastgood)
+export PATH := $(CACHE)/go/bin:$(CACHE)/bin:$(CACHE)/venv/ansible/bin:$(PATH)
+# The toolchain is chosen by hack/setup, not fetched behind its back.
+export GOTOOLCHAIN := local
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Ansible sends the binary to every host, so its size is a feature.
+MAX_SIZE := 4200000
+
+GO_BUILD := CGO_ENABLED=0 GOOS=linux go build -trimpath -buildvcs=false -ldflags "-s -w -buildid= -X main.version=$(VERSION)"
+GOTESTSUM := gotestsum --format pkgname --format-hide-empty-pkg
+
+.PHONY: help setup build size reproducible lint test test-unit test-e2e demo clean
+
+help:
+	@echo "make setup         install what building and testing need"
+	@echo "make build         bin/lastgood"
+	@echo "make test          everything that must pass, as root: build, lint, size, unit tests, tests on systemd hosts"
+	@echo "make test-unit     unit and property tests only"
+	@echo "make test-e2e      tests on systemd hosts only, as root"
+	@echo "make lint size reproducible demo clean"
+
+setup:
+	@hack/setup
+
+build:
+	$(GO_BUILD) -o bin/lastgood ./module
+
+size:
+	@GOARCH=amd64 $(GO_BUILD) -o bin/lastgood-linux-amd64 ./module
+	@size=$$(stat -c %s bin/lastgood-linux-amd64); \
+	echo "size of lastgood for linux/amd64: $$size bytes of $(MAX_SIZE)"; \
+	[ "$$size" -le $(MAX_SIZE) ] || { echo "too large: Ansible sends it to every host"; exit 1; }
+
+# The copy has another path and another build cache, so nothing is shared.
+reproducible: build
+	@copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && \
+	cp -R go.mod go.sum activation systemd module "$$copy" && \
+	(cd "$$copy" && GOCACHE="$$copy/cache" $(GO_BUILD) -o lastgood ./module) && \
+	cmp bin/lastgood "$$copy/lastgood" && echo "reproducible: $$(sha256sum < bin/lastgood | cut -d' ' -f1)"
+
+lint:
+	go mod tidy -diff
+	golangci-lint run
+	shellcheck hack/testhost hack/setup hack/mkdaemon .ci/run
+
+test: setup
+	$(MAKE) --no-print-directory build lint size reproducible
+	$(MAKE) --no-print-directory test-unit
+	$(MAKE) --no-print-directory test-e2e
+
+# The race detector is the one part that needs a C compiler.
+test-unit:
+	CGO_ENABLED=1 $(GOTESTSUM) -- -race $$(go list ./... | grep -v /e2e)
+
+test-e2e: build
+	hack/testhost build
+	$(GOTESTSUM) -- -count=1 -timeout 40m ./e2e/...
+
+demo: build
+	hack/demo
+
+clean:
+	rm -rf bin dist
