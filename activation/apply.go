@@ -27,8 +27,9 @@ type applier struct {
 	folders   map[string]*os.File
 	prints    map[string]print // what is expected at each name of the layout
 	monitor   *monitor         // since the restart
-	switched  bool             // current resolves to something else than before
+	restarted bool             // a restart was asked for
 	marked    bool             // the pending marker was written
+	confirmed bool             // the new process was healthy
 	changed   bool
 	warnings  []string
 	timing    Timing
@@ -72,7 +73,8 @@ func (a *applier) run(ctx context.Context) *Error {
 		if err := a.step(ctx, s); err != nil {
 			return asError(err, s)
 		}
-		a.changed = a.changed || s.Changes
+		// The marker alone is withdrawn again.
+		a.changed = a.changed || s.Changes && s.Step != StepPending
 	}
 	return nil
 }
@@ -113,11 +115,10 @@ func (a *applier) step(ctx context.Context, s Step) error {
 		return a.sweep(s.do.names)
 	case StepFolder:
 		return a.makeFolder(s.Target, 0o755)
-	case StepVerify, StepHealth:
-		if s.Step == StepHealth {
-			return a.healthy(ctx, a.plan.wanted)
-		}
+	case StepVerify:
 		return nil // Observe did it; what is installed is verified again by install
+	case StepHealth:
+		return a.healthy(ctx, a.plan.wanted)
 	case StepKeep:
 		return a.keep(s.do)
 	case StepInstall:
@@ -202,12 +203,12 @@ func (a *applier) replace(folder *os.File, temp, path string) error {
 	if err := a.host.Rename(folder, temp, filepath.Base(path)); err != nil {
 		return err
 	}
-	if err := a.host.Sync(folder); err != nil {
+	a.changed = true
+	var err error
+	if a.prints[path], err = a.look(path); err != nil {
 		return err
 	}
-	var err error
-	a.prints[path], err = a.look(path)
-	return err
+	return a.host.Sync(folder)
 }
 
 func tempName(path string) string {
@@ -310,8 +311,10 @@ func (a *applier) copyInto(do action, src *os.File, sha256 string, check func(*o
 	}
 	if err != nil {
 		a.discard(folder, temp)
+		return err
 	}
-	return err
+	a.o.memory.digests[a.prints[slot]] = sha256
+	return nil
 }
 
 // fill writes the new file and returns a read-only handle on it, once its
@@ -462,9 +465,6 @@ func (a *applier) point(role Role, to string) error {
 		a.discard(folder, temp)
 		return err
 	}
-	if role == RoleCurrent {
-		a.switched = true
-	}
 	return nil
 }
 
@@ -561,15 +561,25 @@ func (a *applier) unmark() error {
 }
 
 // confirm writes the record first: a marker too many is settled by the next
-// run, a proof too few is not.
+// run, a proof too few is not. A proof that can't be written does not take a
+// healthy process down again.
 func (a *applier) confirm(r Record) error {
+	a.confirmed = r.Proof == ProofHealthy
+	err := a.writeHistory(r)
+	if err != nil && !a.confirmed {
+		return err
+	}
+	if err != nil {
+		a.warnings = append(a.warnings, fmt.Sprintf("%s could not be written (%v): this host does not remember this activation", a.want.stateFile(historyName), err))
+	}
+	return a.unmark()
+}
+
+func (a *applier) writeHistory(r Record) error {
 	r.At = a.host.Now().UTC()
 	data, err := encodeHistory(append(a.o.History, r))
 	if err != nil {
 		return err
 	}
-	if err := a.writeState(historyName, data); err != nil {
-		return err
-	}
-	return a.unmark()
+	return a.writeState(historyName, data)
 }

@@ -17,7 +17,19 @@ import (
 type Candidate struct {
 	Name string // for messages
 	path string
-	file *os.File
+	file *os.File // nil: only its facts are known
+
+	sha256 string
+	size   int64
+	head   []byte
+}
+
+// DescribeCandidate is a candidate whose content is elsewhere: its digest in
+// hex, its size in bytes and its first bytes, 4096 of them if it has so many.
+// All but its version command can be checked, and one that a slot holds
+// already can be activated.
+func DescribeCandidate(name, sha256 string, size int64, head []byte) *Candidate {
+	return &Candidate{Name: name, sha256: sha256, size: size, head: head}
 }
 
 // OpenCandidate pins the regular file at path. A link is followed, once. The
@@ -54,7 +66,12 @@ func openError(path string, err error) error {
 }
 
 // Close lets go of the candidate.
-func (c *Candidate) Close() error { return c.file.Close() }
+func (c *Candidate) Close() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.Close()
+}
 
 func fileKind(mode fs.FileMode) string {
 	switch mode.Type() {

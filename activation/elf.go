@@ -51,15 +51,22 @@ type format struct {
 // headerSize covers the ELF header and the program headers of any sane file.
 const headerSize = 64 << 10
 
-// readFormat reads what the file is. The error says in a user's words why it
-// can't be run.
-func readFormat(f io.ReaderAt, size int64) (format, *Error) {
+// readHead reads as much of a file as readFormat may need.
+func readHead(f io.ReaderAt, size int64) ([]byte, error) {
 	head := make([]byte, min(size, headerSize))
-	if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
-		return format{}, &Error{Kind: KindIO, Detail: "can't read the candidate", Err: err}
+	n, err := f.ReadAt(head, 0)
+	if err == io.EOF {
+		err = nil
 	}
+	return head[:n], err
+}
+
+// readFormat reads from its first bytes what a file of this size is. The error
+// says in a user's words why it can't be run; what lies beyond a head that is
+// shorter than headerSize and the file is not judged.
+func readFormat(head []byte, size int64) (format, *Error) {
 	switch {
-	case len(head) == 0:
+	case size == 0:
 		return format{}, notExecutable("it is empty")
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return readELF(head, size)
@@ -123,7 +130,7 @@ func readELF(head []byte, size int64) (format, *Error) {
 	default:
 		return format{}, notExecutable("its ELF header is damaged (byte order)")
 	}
-	h := elfHeader{head: head, order: order, is64: head[4] == class64}
+	h := elfHeader{head: head, order: order, is64: head[4] == class64, whole: int64(len(head)) >= min(size, headerSize)}
 	if head[4] != 1 && head[4] != class64 {
 		return format{}, notExecutable("its ELF header is damaged (class)")
 	}
@@ -152,6 +159,7 @@ type elfHeader struct {
 	head  []byte
 	order binary.ByteOrder
 	is64  bool
+	whole bool // head holds all that a sane header needs
 }
 
 // segments checks that every loaded segment lies within the file and returns
@@ -163,6 +171,9 @@ func (h elfHeader) segments(size int64) (string, *Error) {
 	for i := range count {
 		start := offset + uint64(i)*entry
 		if offset > headerSize || start+h.minEntry() > uint64(len(h.head)) {
+			if !h.whole {
+				return "", nil
+			}
 			return "", notExecutable("its program headers are truncated")
 		}
 		kind, at, length := h.segment(h.head[start:])
@@ -176,8 +187,11 @@ func (h elfHeader) segments(size int64) (string, *Error) {
 			loads++
 			continue
 		}
-		if at+length > uint64(len(h.head)) || length == 0 || length > 4096 {
+		if length == 0 || length > 4096 || h.whole && at+length > uint64(len(h.head)) {
 			return "", notExecutable("its ELF header is damaged (interpreter)")
+		}
+		if at+length > uint64(len(h.head)) {
+			continue
 		}
 		interpreter = strings.TrimRight(string(h.head[at:at+length]), "\x00")
 	}

@@ -64,6 +64,7 @@ func (a *applier) restart(ctx context.Context) error {
 	if a.downSince.IsZero() && old.MainPID != 0 {
 		a.downSince = m.began
 	}
+	a.restarted, a.changed = true, true
 	go func() {
 		result, err := a.service.Restart(ctx)
 		m.job <- jobResult{result, err}
@@ -175,7 +176,6 @@ type wait struct {
 	probing bool
 	open    bool // the stable window has begun
 	closing bool // its time has passed, and a last probe is under way
-	late_   bool
 	done    bool
 	last    error // why the last probe failed
 }

@@ -166,11 +166,21 @@ func (linuxHost) Lock(ctx context.Context, path string, wait time.Duration) (fun
 		if !held && !time.Now().Before(deadline) {
 			return nil, ErrLocked
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(lockPoll):
+		if err := pause(ctx, lockPoll); err != nil {
+			return nil, err
 		}
+	}
+}
+
+// pause is for what tells nobody when it changes.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
 	}
 }
 
@@ -246,7 +256,9 @@ func start(ctx context.Context, argv []string, file *os.File, out io.Writer) (*e
 		if err == nil || try == tries || !errors.Is(err, unix.ETXTBSY) {
 			return cmd, err
 		}
-		time.Sleep(time.Millisecond)
+		if err := pause(ctx, time.Millisecond); err != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,6 +55,7 @@ type Observed struct {
 	Warnings   []string
 
 	refusals []*Error // that the look itself came upon, in order
+	memory   *memory
 }
 
 // HostFacts are what a plan needs to know of the machine and of this process.
@@ -155,29 +157,42 @@ type CandidateSeen struct {
 	format   format
 	refusal  *Error // why it can't be used
 	warning  string
-	private  bool // others can write to it: it is only run from a checked copy
+	name     string // for messages
+	private  bool   // others can write to it: it is only run from a checked copy
+}
+
+// memory is what one call has found out about files so far: no file is read
+// twice, or its version command run twice, unless it has changed in between.
+type memory struct {
+	digests  map[print]string
+	versions map[versionKey]versionRun
+	hashing  time.Duration
+}
+
+type versionKey struct{ sha256, wanted string }
+
+func newMemory() *memory {
+	return &memory{digests: map[print]string{}, versions: map[versionKey]versionRun{}}
 }
 
 // Observe looks at the host. The error is for what makes looking impossible;
 // what a plan has to refuse is in the observation.
 func Observe(ctx context.Context, host Host, service Service, want Want) (*Observed, error) {
-	return observe(ctx, host, service, want, map[print]string{})
+	return observe(ctx, host, service, want, newMemory())
 }
 
-// observe is Observe with the digests of files that an earlier look has
-// hashed: a file that did not change in between is not read again.
-func observe(ctx context.Context, host Host, service Service, want Want, digests map[print]string) (*Observed, error) {
-	l := look{host: host, want: want, o: &Observed{}, digests: digests, safe: map[string]bool{}}
+func observe(ctx context.Context, host Host, service Service, want Want, m *memory) (*Observed, error) {
+	l := look{host: host, want: want, o: &Observed{memory: m}, memory: m, safe: map[string]bool{}}
 	return l.all(ctx, service)
 }
 
 // look is one look at the host.
 type look struct {
-	host    Host
-	want    Want
-	o       *Observed
-	digests map[print]string
-	safe    map[string]bool // folders that were judged already
+	host   Host
+	want   Want
+	o      *Observed
+	memory *memory
+	safe   map[string]bool // folders that were judged already
 }
 
 func (l *look) all(ctx context.Context, service Service) (*Observed, error) {
@@ -370,14 +385,16 @@ func modeOf(m fs.FileMode) fs.FileMode {
 // digest is the SHA-256 of f, computed once for each state of the inode.
 func (l *look) digest(f *os.File, info fs.FileInfo) (string, error) {
 	key := printOf(info, "")
-	if sum, ok := l.digests[key]; ok {
+	if sum, ok := l.memory.digests[key]; ok {
 		return sum, nil
 	}
+	begin := l.host.Now()
 	sum, err := hashFile(f)
+	l.memory.hashing += l.host.Now().Sub(begin)
 	if err != nil {
 		return "", err
 	}
-	l.digests[key] = sum
+	l.memory.digests[key] = sum
 	return sum, nil
 }
 

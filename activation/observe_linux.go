@@ -54,6 +54,11 @@ func (l *look) folders() {
 	}
 	l.folder(l.want.stateFolder(), seen)
 	l.folder(filepath.Dir(l.want.LockPath), seen)
+	for _, path := range []string{l.want.stateFolder(), filepath.Dir(l.want.LockPath)} {
+		if err := l.judgeFolders(path); err != nil {
+			l.refuse(asError(err, Step{Step: "observe", Target: path}))
+		}
+	}
 }
 
 func (l *look) folder(path string, seen map[string]bool) {
@@ -272,38 +277,110 @@ func lockHolder(path string) int {
 // because a candidate that is active already need not be judged.
 func (l *look) candidate(ctx context.Context) error {
 	c := l.want.Candidate
-	if c == nil {
+	if held := l.heldCandidate(); held != nil {
+		return l.candidateInSlot(ctx, held)
+	}
+	switch {
+	case c == nil:
+		return nil
+	case c.file == nil:
+		l.describedCandidate(c)
 		return nil
 	}
-	facts, err := l.factsOf(c.file)
+	seen, err := l.seeCandidate(c.Name, c.file)
 	if err != nil {
 		return lookError("the candidate "+c.Name, err)
 	}
-	seen := &CandidateSeen{Dev: facts.Dev, Ino: facts.Ino}
-	seen.SHA256, seen.Size = facts.SHA256, facts.Size
-	l.o.Candidate = seen
 	seen.private, seen.refusal = l.candidateSafe(c)
 	if seen.refusal != nil {
 		return nil
 	}
-	if w := l.want.Checksum; w != "" && w != seen.SHA256 {
-		seen.refusal = &Error{Kind: KindChecksumMismatch, Detail: fmt.Sprintf("the candidate %s has SHA-256 %s, not %s", c.Name, seen.SHA256, w), Hint: "check that src and checksum belong together, and that the download was complete"}
-		return nil
+	head, err := readHead(c.file, seen.Size)
+	if err != nil {
+		return lookError("the candidate "+c.Name, err)
 	}
-	seen.format, seen.refusal = readFormat(c.file, facts.Size)
-	seen.Arch = seen.format.arch
-	if seen.refusal == nil {
-		seen.refusal = seen.format.runnableOn(l.o.Host.Machine)
-	}
-	if seen.refusal == nil {
-		l.candidateVersion(ctx, seen)
+	if l.judgeCandidate(seen, head) {
+		l.candidateVersion(ctx, seen, c.file)
 	}
 	return nil
 }
 
+func (l *look) seeCandidate(name string, f *os.File) (*CandidateSeen, error) {
+	facts, err := l.factsOf(f)
+	if err != nil {
+		return nil, err
+	}
+	l.o.Candidate = &CandidateSeen{
+		CandidateFacts: CandidateFacts{SHA256: facts.SHA256, Size: facts.Size},
+		Dev:            facts.Dev, Ino: facts.Ino, name: name,
+	}
+	return l.o.Candidate, nil
+}
+
+// heldCandidate is the slot's file that stands for a candidate whose content
+// did not come along: one that only its checksum or its facts name.
+func (l *look) heldCandidate() *File {
+	wanted := l.want.Checksum
+	if c := l.want.Candidate; c != nil {
+		if c.file != nil || wanted != "" && wanted != c.sha256 {
+			return nil
+		}
+		wanted = c.sha256
+	}
+	for _, r := range []Role{RoleBlue, RoleGreen} {
+		if f := l.o.Entries[r].File; wanted != "" && f.usable() && f.SHA256 == wanted {
+			return f
+		}
+	}
+	return nil
+}
+
+func (l *look) candidateInSlot(ctx context.Context, held *File) error {
+	f, err := os.Open(held.Path)
+	if err != nil {
+		return lookError(held.Path, err)
+	}
+	defer f.Close()
+	seen, err := l.seeCandidate(held.Path, f)
+	if err != nil {
+		return lookError(held.Path, err)
+	}
+	seen.Dev, seen.Ino = 0, 0 // no name of its own that could be the active file's
+	head, err := readHead(f, seen.Size)
+	if err != nil {
+		return lookError(held.Path, err)
+	}
+	if l.judgeCandidate(seen, head) {
+		l.candidateVersion(ctx, seen, f)
+	}
+	return nil
+}
+
+func (l *look) describedCandidate(c *Candidate) {
+	seen := &CandidateSeen{name: c.Name}
+	seen.SHA256, seen.Size, seen.Version = c.sha256, c.size, versionOf(l.o.History, c.sha256)
+	l.o.Candidate = seen
+	l.judgeCandidate(seen, c.head)
+}
+
+// judgeCandidate tells whether all that can be known without running it speaks
+// for the candidate.
+func (l *look) judgeCandidate(seen *CandidateSeen, head []byte) bool {
+	if w := l.want.Checksum; w != "" && w != seen.SHA256 {
+		seen.refusal = &Error{Kind: KindChecksumMismatch, Detail: fmt.Sprintf("the candidate %s has SHA-256 %s, not %s", seen.name, seen.SHA256, w), Hint: "check that src and checksum belong together, and that the download was complete"}
+		return false
+	}
+	seen.format, seen.refusal = readFormat(head, seen.Size)
+	seen.Arch = seen.format.arch
+	if seen.refusal == nil {
+		seen.refusal = seen.format.runnableOn(l.o.Host.Machine)
+	}
+	return seen.refusal == nil
+}
+
 // candidateVersion runs the version command, unless this executable has told
 // its version on this host before.
-func (l *look) candidateVersion(ctx context.Context, seen *CandidateSeen) {
+func (l *look) candidateVersion(ctx context.Context, seen *CandidateSeen, f *os.File) {
 	if known := versionOf(l.o.History, seen.SHA256); known != "" && (l.want.Version == "" || l.want.Version == known) {
 		seen.Version = known
 		return
@@ -312,8 +389,18 @@ func (l *look) candidateVersion(ctx context.Context, seen *CandidateSeen) {
 	if seen.private {
 		pinned = seen.SHA256
 	}
-	run := runVersion(ctx, l.host, l.want.Candidate.file, l.want, pinned)
+	run := l.version(ctx, f, l.want, seen.SHA256, pinned)
 	seen.Version, seen.refusal, seen.warning = run.version, run.err, run.warning
+}
+
+func (l *look) version(ctx context.Context, f *os.File, want Want, sha256, pinned string) versionRun {
+	key := versionKey{sha256, want.Version}
+	run, known := l.memory.versions[key]
+	if !known {
+		run = runVersion(ctx, l.host, f, want, pinned)
+		l.memory.versions[key] = run
+	}
+	return run
 }
 
 // candidateSafe judges the candidate's own path. One that others can change is
@@ -363,5 +450,5 @@ func (l *look) activeVersion(ctx context.Context) {
 	defer f.Close()
 	anyVersion := l.want
 	anyVersion.Version = ""
-	l.o.Version = runVersion(ctx, l.host, f, anyVersion, "").version // a fact that may stay unknown
+	l.o.Version = l.version(ctx, f, anyVersion, active.SHA256, "").version // a fact that may stay unknown
 }

@@ -76,6 +76,7 @@ type Plan struct {
 	ran      bool   // the unit ran, or should have: it must run at the end (I10)
 	restarts bool   // the plan restarts the unit
 	wanted   string // SHA-256 that is to be active at the end
+	target   string // the path that current is switched to
 	warnings []string
 	o        *Observed
 	want     Want
@@ -228,7 +229,7 @@ func (p *planner) present() *Error {
 		return p.alreadyActive()
 	}
 	slot, installed := p.slotWith(wanted)
-	if !installed && p.o.Candidate == nil {
+	if !installed && p.want.Candidate == nil {
 		return &Error{Kind: KindCandidateMissing, Detail: "no slot holds an executable with SHA-256 " + wanted, Hint: "give src, or a checksum that `lastgood status` shows"}
 	}
 	if err := p.refuseCandidate(wanted); err != nil {
@@ -427,7 +428,7 @@ func (p *planner) verify() {
 	if c.Version != "" {
 		detail = c.Version + ", " + detail
 	}
-	p.add(StepVerify, p.want.Candidate.Name, detail, action{})
+	p.add(StepVerify, c.name, detail, action{})
 	if c.warning != "" {
 		p.plan.warnings = append(p.plan.warnings, c.warning)
 	}
@@ -499,7 +500,7 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 	if p.current != nil {
 		fromSHA = p.current.SHA256
 	}
-	p.plan.wanted = f.SHA256
+	p.plan.wanted, p.plan.target = f.SHA256, f.Path
 	restart := p.restartNeeded(f, fromSHA)
 	settle := p.o.Pending != nil
 	p.plan.restarts = restart
@@ -610,7 +611,7 @@ func (p *planner) versionOf(f *File) string {
 
 func (p *planner) pointLastGood(slot Role) {
 	f := p.slots[slot]
-	if p.o.Entries[RoleLastGood].LinkTo != f.Path || p.lastGood == nil || p.lastGood.Path != f.Path {
+	if p.linkNow(RoleLastGood) != f.Path || p.lastGood == nil || p.lastGood.Path != f.Path {
 		p.point(StepLastGood, RoleLastGood, f.Path)
 	}
 	p.lastGood = f

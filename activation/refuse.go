@@ -195,13 +195,13 @@ func roleWords(r Role) string {
 // wantedDigest is the digest that is to be active.
 func (p *planner) wantedDigest() (string, *Error) {
 	c := p.o.Candidate
-	if c == nil {
+	if p.want.Candidate == nil || c == nil {
 		return p.want.Checksum, nil
 	}
 	if c.refusal != nil && c.refusal.Kind == KindChecksumMismatch {
 		return "", c.refusal
 	}
-	if a := p.active; a != nil && a.Dev == c.Dev && a.Ino == c.Ino {
+	if a := p.active; a != nil && c.Ino != 0 && a.Dev == c.Dev && a.Ino == c.Ino {
 		return "", &Error{Kind: KindCandidateInPlace, Detail: "the candidate " + p.want.Candidate.Name + " is the active file itself", Hint: "to manage what is there use state: adopted; to upgrade, name another file"}
 	}
 	return c.SHA256, nil
