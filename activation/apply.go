@@ -409,13 +409,20 @@ func (a *applier) linkInto(do action) error {
 	if err := a.host.Link(file, folder, temp); err != nil {
 		return err
 	}
-	if a.prints[plain], err = a.look(plain); err == nil { // its link count is new
-		err = a.replace(folder, temp, slot)
-	}
-	if err != nil {
+	if err := a.replace(folder, temp, slot); err != nil {
 		a.discard(folder, temp)
+		return err
 	}
-	return err
+	// The new link and its renaming show in the inode that path names too.
+	now, err := a.look(plain)
+	if err != nil {
+		return err
+	}
+	if was := a.prints[plain]; now.dev != was.dev || now.ino != was.ino || now.size != was.size {
+		return underfoot(plain)
+	}
+	a.prints[plain] = now
+	return nil
 }
 
 func (a *applier) attributes(do action) error {
