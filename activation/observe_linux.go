@@ -317,9 +317,12 @@ func (l *look) seeCandidate(name string, f *os.File) (*CandidateSeen, error) {
 	return l.o.Candidate, nil
 }
 
-// heldCandidate is the slot's file that stands for a candidate whose content
-// did not come along: one that only its checksum or its facts name.
+// heldCandidate is the file on this host that is to become active where no
+// content came along: last-good, or what a checksum or facts name in a slot.
 func (l *look) heldCandidate() *File {
+	if f := l.o.Entries[RoleLastGood].File; l.want.State == RolledBack && f.usable() {
+		return f
+	}
 	wanted := l.want.Checksum
 	if c := l.want.Candidate; c != nil {
 		if c.file != nil || wanted != "" && wanted != c.sha256 {
