@@ -228,7 +228,7 @@ func (linuxHost) Run(ctx context.Context, c Command) (Output, error) {
 }
 
 func outcomeOf(ctx context.Context, cmd *exec.Cmd, out *boundedBuffer, err error) (Output, error) {
-	result := Output{Text: out.String(), ExitCode: cmd.ProcessState.ExitCode(), Flooded: out.flooded}
+	result := Output{Text: out.kept.String(), ExitCode: cmd.ProcessState.ExitCode(), Flooded: out.flooded}
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		result.Signal = unix.SignalName(ws.Signal())
 	}
@@ -307,21 +307,20 @@ func killGroup(pid int) {
 	_ = unix.Kill(-pid, unix.SIGKILL) // gone already: nothing to kill
 }
 
-// boundedBuffer keeps the first maxOutput bytes and then calls full once.
+// boundedBuffer keeps the first maxOutput bytes and then calls full once. It
+// must not embed its buffer: io.Copy would write by ReadFrom, past the bound.
 type boundedBuffer struct {
-	bytes.Buffer
+	kept    bytes.Buffer
 	full    func()
 	flooded bool
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if room := maxOutput - b.Len(); len(p) > room {
-		b.Buffer.Write(p[:room])
-		if !b.flooded {
-			b.flooded = true
-			b.full()
-		}
-		return len(p), nil
+	room := maxOutput - b.kept.Len()
+	b.kept.Write(p[:min(len(p), room)])
+	if len(p) > room && !b.flooded {
+		b.flooded = true
+		b.full()
 	}
-	return b.Buffer.Write(p)
+	return len(p), nil
 }

@@ -42,6 +42,7 @@ type Folder struct {
 	FreeBytes  uint64
 	FreeInodes uint64 // 1<<62 where the file system does not count them
 	BlockSize  uint64
+	missing    int // how many folders of Path are still to be made
 	sealed     bool
 	writable   bool
 }
@@ -73,8 +74,9 @@ func (l *look) folder(path string, seen map[string]bool) {
 		if info, err := os.Stat(at); err == nil && info.IsDir() {
 			break
 		}
+		f.missing++
 	}
-	f.Exists = at == path
+	f.Exists = f.missing == 0
 	var st unix.Stat_t
 	var sf unix.Statfs_t
 	if err := errors.Join(unix.Stat(at, &st), unix.Statfs(at, &sf)); err != nil {

@@ -258,11 +258,17 @@ func immutable(path string) *Error {
 }
 
 func refuseFolder(f Folder, p *planner) *Error {
-	made := f.Path == p.want.stateFolder() || f.Path == filepath.Dir(p.real(RoleBlue))
+	made, needed := 0, f.Path // how many folders the plan makes, and the one that it makes them in
+	switch f.Path {
+	case p.want.stateFolder():
+		made, needed = 2, filepath.Dir(p.want.StateDir)
+	case filepath.Dir(p.real(RoleBlue)):
+		made, needed = 1, filepath.Dir(f.Path)
+	}
 	holdsSlots := f.Path == filepath.Dir(p.real(RoleBlue)) || f.Path == filepath.Dir(p.real(RoleGreen))
 	switch {
-	case !f.Exists && !made:
-		return &Error{Kind: KindLayoutConflict, Detail: "the folder " + f.Path + " does not exist", Hint: "create it first"}
+	case f.missing > made:
+		return &Error{Kind: KindLayoutConflict, Detail: "the folder " + needed + " does not exist", Hint: "create it first"}
 	case f.ReadOnly:
 		return &Error{Kind: KindReadOnly, Detail: f.Path + " is on a read-only file system", Hint: "choose a path and slot_dir that can be written, for instance below /opt or /var"}
 	case f.sealed:

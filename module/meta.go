@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 
@@ -59,41 +60,50 @@ func splitMeta(m module, all map[string]gjson.Result) (meta, map[string]gjson.Re
 }
 
 // channel is what the action plugin tells the binary beside the task's own
-// arguments.
+// arguments, about a candidate that is on the controller.
 type channel struct {
-	srcName string  // what the user called src, before it was sent to a temporary name
-	unsent  *unsent // nil when the candidate is on this host, or there is none
+	srcName   string          // what the user called it
+	candidate *candidateFacts // nil: src is on this host, or there is none
+	sent      string          // the file that the candidate was sent to; empty: it was not
 }
 
-// unsent describes a candidate that is still on the controller: check mode
-// plans with its facts alone.
-type unsent struct {
+// candidateFacts are what the controller knows of the candidate.
+type candidateFacts struct {
 	sha256 string
 	size   int64
-	elf    gjson.Result // header facts, as the action plugin read them; may be null
+	head   []byte // its first bytes, 4096 of them if it has so many
 }
 
 func parseChannel(v gjson.Result) (channel, error) {
 	if v.Type == gjson.Null {
 		return channel{}, nil
 	}
-	if err := onlyKeys(v, channelKey, "src_name", "candidate"); err != nil {
+	if err := onlyKeys(v, channelKey, "src_name", "candidate", "sent"); err != nil {
 		return channel{}, err
 	}
-	result := channel{srcName: v.Get("src_name").String()}
-	candidate := v.Get("candidate")
-	if candidate.Type == gjson.Null {
-		return result, nil
-	}
-	if err := onlyKeys(candidate, channelKey+".candidate", "sha256", "size", "elf"); err != nil {
-		return channel{}, err
-	}
-	digest, err := parseChecksum(candidate.Get("sha256").String())
+	facts, err := parseCandidate(v.Get("candidate"))
 	if err != nil {
 		return channel{}, err
 	}
-	result.unsent = &unsent{sha256: digest, size: candidate.Get("size").Int(), elf: candidate.Get("elf")}
-	return result, nil
+	return channel{srcName: v.Get("src_name").String(), candidate: facts, sent: v.Get("sent").String()}, nil
+}
+
+func parseCandidate(v gjson.Result) (*candidateFacts, error) {
+	if v.Type == gjson.Null {
+		return nil, nil
+	}
+	if err := onlyKeys(v, channelKey+".candidate", "sha256", "size", "head"); err != nil {
+		return nil, err
+	}
+	digest, err := parseChecksum(v.Get("sha256").String())
+	if err != nil {
+		return nil, err
+	}
+	head, err := base64.StdEncoding.DecodeString(v.Get("head").String())
+	if err != nil {
+		return nil, channelError(channelKey + ".candidate.head is not base64")
+	}
+	return &candidateFacts{sha256: digest, size: v.Get("size").Int(), head: head}, nil
 }
 
 func onlyKeys(v gjson.Result, where string, allowed ...string) error {

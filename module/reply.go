@@ -33,6 +33,9 @@ type reply struct {
 	Invocation *invocation                `json:"invocation,omitempty"`
 	Exception  string                     `json:"exception,omitempty"` // Ansible shows it with -vvv
 
+	// For the action plugin: send the candidate and ask again.
+	NeedCandidate bool `json:"_lastgood_need_candidate,omitempty"`
+
 	*info // only of daemon_binary_info
 }
 

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/lastgood/lastgood/activation"
 	"github.com/lastgood/lastgood/systemd"
@@ -64,7 +67,7 @@ func perform(ctx context.Context, m module, meta meta, v values) reply {
 	if err := refuseUnsentSource(meta, v); err != nil {
 		return refusal(err)
 	}
-	want, err := buildFullWant(v)
+	want, err := buildFullWant(onThisHost(meta.channel, v))
 	if err != nil {
 		return refusal(err)
 	}
@@ -81,6 +84,7 @@ func perform(ctx context.Context, m module, meta meta, v values) reply {
 	defer done()
 	result := carryOut(ctx, service, want, meta.checkMode)
 	r := resultReply(result, want, meta.checkMode)
+	r.NeedCandidate = needsCandidate(meta, v, result)
 	if meta.diff && result.Outcome != activation.OutcomeRefused {
 		r.Diff = newDiff(result, want.Layout.Path)
 	}
@@ -108,10 +112,20 @@ func carryOut(ctx context.Context, service activation.Service, want activation.W
 	return result
 }
 
+// onThisHost leaves out a src that is no path on this host.
+func onThisHost(c channel, v values) values {
+	if c.candidate == nil {
+		return v
+	}
+	v = maps.Clone(v)
+	v["src"] = nil
+	return v
+}
+
 // refuseUnsentSource is for a src on the controller that reached the host as a
 // bare name: only the action plugin can send the file.
 func refuseUnsentSource(meta meta, v values) error {
-	if v.str("state") != string(activation.Present) || v["src"] == nil || v.bool("remote_src") || meta.channel.unsent != nil {
+	if v.str("state") != string(activation.Present) || v["src"] == nil || v.bool("remote_src") || meta.channel.candidate != nil {
 		return nil
 	}
 	return &activation.Error{Kind: activation.KindInvalidArgs, Step: stepArguments,
@@ -121,29 +135,46 @@ func refuseUnsentSource(meta meta, v values) error {
 
 // openCandidate pins the candidate, if the arguments name one.
 func openCandidate(v values, c channel, want *activation.Want) error {
-	if want.State != activation.Present || v.str("src") == "" {
+	switch {
+	case want.State != activation.Present:
+		return nil
+	case c.candidate != nil && c.sent == "":
+		want.Candidate = activation.DescribeCandidate(c.srcName, c.candidate.sha256, c.candidate.size, c.candidate.head)
+		return nil
+	case c.candidate != nil:
+		return openSent(c, want)
+	case v.str("src") == "":
 		return nil
 	}
-	if c.unsent != nil {
-		return candidateFromFacts(*c.unsent, want)
-	}
-	candidate, err := activation.OpenCandidate(v.str("src"))
+	var err error
+	want.Candidate, err = activation.OpenCandidate(v.str("src"))
+	return err
+}
+
+// openSent pins the candidate that came from the controller. What arrived must
+// be what the controller spoke of, whether or not the user gave a checksum.
+func openSent(c channel, want *activation.Want) error {
+	candidate, err := activation.OpenCandidate(c.sent)
 	if err != nil {
 		return err
 	}
-	if c.srcName != "" {
-		candidate.Name = c.srcName
-	}
+	candidate.Name = c.srcName
 	want.Candidate = candidate
+	want.Checksum = cmp.Or(want.Checksum, c.candidate.sha256)
 	return nil
 }
 
-// candidateFromFacts is for check mode without the candidate itself. The
-// library does not plan with bare facts yet.
-func candidateFromFacts(unsent, *activation.Want) error {
-	return &activation.Error{Kind: activation.KindInternal, Step: stepArguments,
-		Detail: "this lastgood can't check a candidate that was not sent to the host",
-		Hint:   "set verify_in_check_mode: true"}
+// needsCandidate tells whether the action plugin must send the candidate and
+// ask again.
+func needsCandidate(meta meta, v values, result activation.Result) bool {
+	if meta.channel.candidate == nil || meta.channel.sent != "" {
+		return false
+	}
+	if !meta.checkMode {
+		return result.Err != nil && errors.Is(result.Err, activation.ErrCandidateNotHere)
+	}
+	isInstall := func(s activation.Step) bool { return s.Step == activation.StepInstall }
+	return v.bool("verify_in_check_mode") && slices.ContainsFunc(result.Plan, isInstall)
 }
 
 // connect returns the service of unit, a nil interface when there is no unit.

@@ -122,13 +122,52 @@ func TestSrcNeedsTheActionPlugin(t *testing.T) {
 	assert.Zero(t, c.activate)
 }
 
-func TestActionPluginNamesTheCandidate(t *testing.T) {
+const sumOfX = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+
+// channelOf is what the action plugin says about a candidate of one byte, x.
+func channelOf(sent string) string {
+	return `"_lastgood":{"src_name":"files/foo","candidate":{"sha256":"` + sumOfX + `","size":1,"head":"eA=="},"sent":"` + sent + `"}`
+}
+
+func TestCandidateFromTheController(t *testing.T) {
 	c := stubLibrary(t, activation.Result{Outcome: activation.OutcomeUnchanged})
-	file := filepath.Join(t.TempDir(), "tmp123")
-	require.NoError(t, os.WriteFile(file, []byte("x"), 0o700))
-	r := ask(t, nil, `{"path":"/a","src":"`+file+`","remote_src":true,"_lastgood":{"src_name":"files/foo"}}`)
+	r := ask(t, nil, `{"path":"/a","src":"foo",`+channelOf("")+`}`)
 	require.Equal(t, false, r["failed"], r["msg"])
 	assert.Equal(t, "files/foo", c.want.Candidate.Name)
+	assert.Equal(t, "foo", r["invocation"].(map[string]any)["module_args"].(map[string]any)["src"])
+
+	file := filepath.Join(t.TempDir(), "tmp123")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o700))
+	r = ask(t, nil, `{"path":"/a","src":"foo",`+channelOf(file)+`}`)
+	require.Equal(t, false, r["failed"], r["msg"])
+	assert.Equal(t, "files/foo", c.want.Candidate.Name)
+	assert.Equal(t, sumOfX, c.want.Checksum)
+}
+
+func TestCandidateIsAskedForOnlyWhereItIsNeeded(t *testing.T) {
+	needed := activation.Result{Outcome: activation.OutcomeRefused, Err: &activation.Error{Kind: activation.KindCandidateMissing, Err: activation.ErrCandidateNotHere}}
+	plan := []activation.Step{{Step: activation.StepInstall}}
+	sent := filepath.Join(t.TempDir(), "sent")
+	require.NoError(t, os.WriteFile(sent, []byte("x"), 0o700))
+	tests := []struct {
+		name   string
+		result activation.Result
+		args   string
+		need   any
+	}{
+		{"a plan installs it", needed, channelOf(""), true},
+		{"it was sent", needed, channelOf(sent), nil},
+		{"nothing installs it", activation.Result{}, channelOf(""), nil},
+		{"a preflight", activation.Result{Plan: plan}, `"_ansible_check_mode":true,` + channelOf(""), nil},
+		{"a preflight that is to verify", activation.Result{Plan: plan}, `"_ansible_check_mode":true,"verify_in_check_mode":true,` + channelOf(""), true},
+		{"a preflight without change", activation.Result{}, `"_ansible_check_mode":true,"verify_in_check_mode":true,` + channelOf(""), nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			stubLibrary(t, test.result)
+			assert.Equal(t, test.need, ask(t, nil, `{"path":"/a","src":"foo",`+test.args+`}`)["_lastgood_need_candidate"])
+		})
+	}
 }
 
 func TestChannelTakesOnlyItsKeys(t *testing.T) {
@@ -139,6 +178,7 @@ func TestChannelTakesOnlyItsKeys(t *testing.T) {
 		`{"candidate":[]}`:             "_lastgood.candidate is no dict",
 		`{"candidate":{"mode":1}}`:     "_lastgood.candidate has an unknown key mode",
 		`{"candidate":{"sha256":"a"}}`: "checksum 'a' is 1 characters long",
+		`{"candidate":{"sha256":"` + sumOfX + `","head":"?"}}`: "head is not base64",
 	} {
 		assert.Contains(t, ask(t, nil, `{"path":"/a","_lastgood":`+raw+`}`)["msg"], want)
 	}
