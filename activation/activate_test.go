@@ -5,7 +5,6 @@ package activation_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -368,7 +367,7 @@ func TestAnotherUpgraderIsLeftAlone(t *testing.T) {
 	assert.Equal(t, activation.KindLockBusy, kindOf(t, err))
 
 	w.LockTimeout = 10 * time.Second
-	time.AfterFunc(100*time.Millisecond, func() { unlock() })
+	time.AfterFunc(100*time.Millisecond, func() { assert.NoError(t, unlock()) })
 	_, err = b.activate(w)
 	require.NoError(t, err)
 
@@ -472,7 +471,7 @@ func TestACandidateThatIsNotHereYet(t *testing.T) {
 	before := snapshot(t, b.dir)
 	_, err = b.activate(described)
 	assert.Equal(t, activation.KindCandidateMissing, kindOf(t, err))
-	require.True(t, errors.Is(err, activation.ErrCandidateNotHere))
+	require.ErrorIs(t, err, activation.ErrCandidateNotHere)
 	assert.Equal(t, stripLock(before), stripLock(snapshot(t, b.dir)))
 
 	b.run(w)

@@ -25,11 +25,11 @@ type applier struct {
 	o       *Observed
 
 	folders   map[string]*os.File
-	prints    map[string]print // what is expected at each name of the layout
-	monitor   *monitor         // since the restart
-	restarted bool             // a restart was asked for
-	marked    bool             // the pending marker was written
-	confirmed bool             // the new process was healthy
+	prints    map[string]fingerprint // what is expected at each name of the layout
+	monitor   *monitor               // since the restart
+	restarted bool                   // a restart was asked for
+	marked    bool                   // the pending marker was written
+	confirmed bool                   // the new process was healthy
 	changed   bool
 	warnings  []string
 	timing    Timing
@@ -41,7 +41,7 @@ type applier struct {
 func Apply(ctx context.Context, host Host, service Service, plan Plan) Result {
 	a := &applier{
 		host: host, service: service, plan: plan, want: plan.want, o: plan.o,
-		folders: map[string]*os.File{}, prints: map[string]print{},
+		folders: map[string]*os.File{}, prints: map[string]fingerprint{},
 	}
 	for _, e := range plan.o.Entries {
 		a.prints[e.Real] = e.print
@@ -178,18 +178,18 @@ func (a *applier) unchanged(path string) error {
 	return nil
 }
 
-func (a *applier) look(path string) (print, error) {
+func (a *applier) look(path string) (fingerprint, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return print{}, nil
+		return fingerprint{}, nil
 	}
 	if err != nil {
-		return print{}, err
+		return fingerprint{}, err
 	}
 	link := ""
 	if info.Mode()&fs.ModeSymlink != 0 {
 		if link, err = os.Readlink(path); err != nil {
-			return print{}, err
+			return fingerprint{}, err
 		}
 	}
 	return printOf(info, link), nil
@@ -212,7 +212,7 @@ func (a *applier) replace(folder *os.File, temp, path string) error {
 }
 
 func tempName(path string) string {
-	return fmt.Sprintf("%s%08x", tempPrefix(filepath.Base(path)), rand.Uint32())
+	return fmt.Sprintf("%s%08x", tempPrefix(filepath.Base(path)), rand.Uint32()) //nolint:gosec // only to be unused: it is created with O_EXCL
 }
 
 // discard removes a temporary file. One that can't be removed is swept by the

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // Candidate is the new executable, opened once. From then on its name means
@@ -39,8 +37,7 @@ func OpenCandidate(path string) (*Candidate, error) {
 	if err != nil {
 		return nil, &Error{Kind: KindIO, Step: "observe", Detail: "can't tell where " + path + " is", Err: err}
 	}
-	// NONBLOCK, because opening a FIFO would wait for its writer.
-	f, err := os.OpenFile(abs, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := openToRead(abs, 0)
 	if err != nil {
 		return nil, openError(abs, err)
 	}

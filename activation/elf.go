@@ -180,25 +180,35 @@ func (h elfHeader) segments(size int64) (string, *Error) {
 		if kind != ptLoad && kind != ptInterp {
 			continue
 		}
-		if at+length < at || at+length > uint64(size) {
-			return "", notExecutable(fmt.Sprintf("it is truncated: the file has %d bytes and its header speaks of %d", size, at+length))
+		if end := at + length; end < at || end > uint64(max(size, 0)) {
+			return "", notExecutable(fmt.Sprintf("it is truncated: the file has %d bytes and its header speaks of %d", size, end))
 		}
 		if kind == ptLoad {
 			loads++
 			continue
 		}
-		if length == 0 || length > 4096 || h.whole && at+length > uint64(len(h.head)) {
-			return "", notExecutable("its ELF header is damaged (interpreter)")
+		var err *Error
+		if interpreter, err = h.interpreter(at, length); err != nil {
+			return "", err
 		}
-		if at+length > uint64(len(h.head)) {
-			continue
-		}
-		interpreter = strings.TrimRight(string(h.head[at:at+length]), "\x00")
 	}
 	if loads == 0 {
 		return "", notExecutable("it holds nothing to run (no loadable segment)")
 	}
 	return interpreter, nil
+}
+
+// interpreter is the path in PT_INTERP, or "" where the head at hand ends
+// before it.
+func (h elfHeader) interpreter(at, length uint64) (string, *Error) {
+	cut := at+length > uint64(len(h.head))
+	switch {
+	case length == 0, length > 4096, cut && h.whole:
+		return "", notExecutable("its ELF header is damaged (interpreter)")
+	case cut:
+		return "", nil
+	}
+	return strings.TrimRight(string(h.head[at:at+length]), "\x00"), nil
 }
 
 func (h elfHeader) table() (offset, entry uint64, count int) {

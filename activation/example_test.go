@@ -20,7 +20,7 @@ func ExampleActivate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(folder)
+	defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
 	path, src := filepath.Join(folder, "daemon"), filepath.Join(folder, "download")
 	writeDaemon(path, "1.0", "ok")
 	writeDaemon(src, "2.0", "ok")

@@ -94,12 +94,12 @@ func (a *applier) healthy(ctx context.Context, sha256 string) error {
 	w.deadline = time.NewTimer(stopLimit(a.monitor.old))
 	w.window, w.again = stoppedTimer(), stoppedTimer()
 	states, job := a.monitor.states, a.monitor.job
+	var err error
 	if a.monitor.job == nil {
-		w.begin(ctx)
-		w.state(ctx, a.monitor.old)
+		w.begin()
+		err = w.state(ctx, a.monitor.old)
 	}
-	for {
-		var err error
+	for err == nil && !w.done {
 		select {
 		case u, ok := <-states:
 			if !ok {
@@ -121,10 +121,8 @@ func (a *applier) healthy(ctx context.Context, sha256 string) error {
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
-		if err != nil || w.done {
-			return err
-		}
 	}
+	return err
 }
 
 // follow is for a process that an interrupted activation has started.
@@ -181,7 +179,7 @@ type wait struct {
 }
 
 // begin starts the clock of the health timeout: the old process is gone.
-func (w *wait) begin(ctx context.Context) {
+func (w *wait) begin() {
 	if w.started {
 		return
 	}
@@ -196,7 +194,7 @@ func (w *wait) state(ctx context.Context, u Unit) error {
 		if u.InvocationID == w.monitor.old.InvocationID {
 			return nil // the old process, still stopping
 		}
-		w.begin(ctx)
+		w.begin()
 	}
 	if why := ended(u); why != "" {
 		return w.unhealthy(why)
@@ -251,7 +249,7 @@ func (w *wait) jobEnded(ctx context.Context, j jobResult) error {
 		if err != nil {
 			return err
 		}
-		w.begin(ctx)
+		w.begin()
 		return w.state(ctx, u)
 	}
 	why := "the restart's result is " + j.result

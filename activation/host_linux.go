@@ -69,6 +69,15 @@ func asFile(fd int, err error, op string, folder *os.File, name string) (*os.Fil
 	return os.NewFile(uintptr(fd), filepath.Join(folder.Name(), name)), nil
 }
 
+// openToRead opens without waiting: a FIFO would wait for its writer.
+func openToRead(path string, flags int) (*os.File, error) {
+	fd, err := openat(unix.AT_FDCWD, path, flags|unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
 func openat(dir int, name string, flags int) (int, error) {
 	for {
 		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0o600)

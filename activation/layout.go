@@ -61,7 +61,7 @@ func escapePath(path string) string {
 		switch {
 		case c == '/':
 			b.WriteByte('-')
-		case isAlphanumeric(c), c == ':', c == '_', c == '.' && i > 0:
+		case isAlphanumeric(rune(c)), c == ':', c == '_', c == '.' && i > 0:
 			b.WriteByte(c)
 		default:
 			b.WriteString(`\x`)
@@ -72,6 +72,6 @@ func escapePath(path string) string {
 	return b.String()
 }
 
-func isAlphanumeric(c byte) bool {
+func isAlphanumeric(c rune) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }

@@ -89,7 +89,7 @@ type Entry struct {
 	File   *File  // the regular file that it is or resolves to
 	Fault  string // why there is none, in a user's words
 	Loop   bool
-	print  print
+	print  fingerprint
 }
 
 // File is one regular file.
@@ -134,7 +134,7 @@ func (e *Entry) unusable() string {
 
 // print is the fingerprint of a name: a step that replaces the name looks
 // again and stops when it differs.
-type print struct {
+type fingerprint struct {
 	dev, ino uint64
 	size     int64
 	changed  int64
@@ -164,7 +164,7 @@ type CandidateSeen struct {
 // memory is what one call has found out about files so far: no file is read
 // twice, or its version command run twice, unless it has changed in between.
 type memory struct {
-	digests  map[print]string
+	digests  map[fingerprint]string
 	versions map[versionKey]versionRun
 	hashing  time.Duration
 }
@@ -172,7 +172,7 @@ type memory struct {
 type versionKey struct{ sha256, wanted string }
 
 func newMemory() *memory {
-	return &memory{digests: map[print]string{}, versions: map[versionKey]versionRun{}}
+	return &memory{digests: map[fingerprint]string{}, versions: map[versionKey]versionRun{}}
 }
 
 // Observe looks at the host. The error is for what makes looking impossible;
@@ -334,14 +334,14 @@ func linkTarget(at, text string) string {
 	return filepath.Clean(target)
 }
 
-func printOf(info fs.FileInfo, link string) print {
+func printOf(info fs.FileInfo, link string) fingerprint {
 	st := info.Sys().(*unixStat)
-	return print{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, changed: st.Ctim.Nano(), link: link}
+	return fingerprint{dev: st.Dev, ino: st.Ino, size: st.Size, changed: st.Ctim.Nano(), link: link}
 }
 
 // file reads the facts of the regular file at a path without links.
 func (l *look) file(path string) (*File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openToRead(path, unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, lookError(path, err)
 	}
@@ -370,7 +370,7 @@ func (l *look) factsOf(f *os.File) (*File, error) {
 	_, _ = f.ReadAt(head[:], 0) // an empty file is no script
 	st := info.Sys().(*unixStat)
 	return &File{
-		Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink),
+		Dev: st.Dev, Ino: st.Ino, Links: uint64(st.Nlink), //nolint:unconvert // 32 bits on some architectures
 		Size: st.Size, Mode: modeOf(info.Mode()), UID: int(st.Uid), GID: int(st.Gid),
 		SHA256: sum, Script: string(head[:]) == "#!",
 		Label: xattr(f, xattrLabel), Caps: xattr(f, xattrCaps),

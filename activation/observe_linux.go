@@ -107,17 +107,14 @@ func (l *look) resolveFolder(path string) (string, error) {
 	if err := l.judgeFolders(path); err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return path, nil
-	}
-	if err != nil && !errors.Is(err, unix.ENOTDIR) {
-		return "", lookError(path, err)
 	}
 	if err != nil {
-		return path, nil
+		return "", lookError(path, err)
 	}
-	return real, l.judgeFolders(real)
+	return resolved, l.judgeFolders(resolved)
 }
 
 // judgeFolders refuses a way to path on which others could change names:
@@ -293,9 +290,8 @@ func (l *look) candidate(ctx context.Context) error {
 	if err != nil {
 		return lookError("the candidate "+c.Name, err)
 	}
-	seen.private, seen.refusal = l.candidateSafe(c)
-	if seen.refusal != nil {
-		return nil
+	if seen.private, seen.refusal = l.candidateSafe(c); seen.refusal != nil {
+		return nil //nolint:nilerr // the plan tells a refusal
 	}
 	head, err := readHead(c.file, seen.Size)
 	if err != nil {

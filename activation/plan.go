@@ -504,8 +504,8 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 	restart := p.restartNeeded(f, fromSHA)
 	settle := p.o.Pending != nil
 	p.plan.restarts = restart
-	if mayFail && p.want.Rollback && p.lastGood != nil && p.lastGood.SHA256 != f.SHA256 {
-		p.plan.fallback = &fallback{to: p.lastGood.Path, sha256: p.lastGood.SHA256}
+	if mayFail {
+		p.plan.fallback = p.fallbackFrom(f)
 	}
 	if restart && p.o.Unit.NeedReload {
 		p.add(StepReload, p.want.Unit, "unit files changed on disk", action{})
@@ -524,6 +524,14 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 	if p.plan.changes() || settle {
 		p.confirm(f, restart || settle, fromSHA != f.SHA256)
 	}
+}
+
+// fallbackFrom is where a failed switch to f goes back to, or nil.
+func (p *planner) fallbackFrom(f *File) *fallback {
+	if !p.want.Rollback || p.lastGood == nil || p.lastGood.SHA256 == f.SHA256 {
+		return nil
+	}
+	return &fallback{to: p.lastGood.Path, sha256: p.lastGood.SHA256}
 }
 
 func (p *planner) restartNeeded(f *File, fromSHA string) bool {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -22,7 +23,7 @@ func TestAnyLayout(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp("", "layout")
 		require.NoError(rt, err)
-		defer os.RemoveAll(dir)
+		defer func() { assert.NoError(rt, os.RemoveAll(dir)) }()
 		b := &bed{t: t, dir: dir, layout: activation.DefaultLayout(filepath.Join(dir, "daemon"), ""), host: activation.NewHost()}
 		for _, name := range layoutNames {
 			b.draw(rt, name)

@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 			b.link("daemon-current", "daemon-last-good")
 			b.link("daemon-last-good", "daemon-current")
 		}},
-		{"two roles at one path", activation.KindLayoutAlias, "same path", func(b *bed, w *activation.Want) {
+		{"two roles at one path", activation.KindLayoutAlias, "same path", func(_ *bed, w *activation.Want) {
 			w.Layout.Green = w.Layout.Blue
 		}},
 		{"one file as both slots", activation.KindLayoutAlias, "hard links", func(b *bed, _ *activation.Want) {
@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 			before := snapshot(t, b.dir)
 			r, err := b.preflight(w)
 			assert.Equal(t, c.kind, kindOf(t, err))
-			assert.ErrorContains(t, err, c.words)
+			require.ErrorContains(t, err, c.words)
 			assert.Equal(t, activation.OutcomeRefused, r.Outcome)
 			assert.False(t, r.Changed)
 			r, err = b.activate(w)

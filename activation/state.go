@@ -94,8 +94,11 @@ func readPending(path string) (*Pending, error) {
 		return nil, err
 	}
 	p := &Pending{}
-	if err != nil || json.Unmarshal(data, p) != nil || p.Slot == "" {
-		return &Pending{Unreadable: true}, nil
+	if err == nil {
+		err = json.Unmarshal(data, p)
+	}
+	if err != nil || p.Slot == "" {
+		return &Pending{Unreadable: true}, nil //nolint:nilerr // unreadable means pending
 	}
 	return p, nil
 }

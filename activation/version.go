@@ -104,7 +104,7 @@ func versionToken(text string) string {
 }
 
 func notInToken(r rune) bool {
-	return !(r < 0x80 && isAlphanumeric(byte(r))) && !strings.ContainsRune(".+~:_-", r)
+	return !isAlphanumeric(r) && !strings.ContainsRune(".+~:_-", r)
 }
 
 func firstLine(text string) string {

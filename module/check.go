@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lastgood/lastgood/activation"
 	"github.com/tidwall/gjson"
+
+	"github.com/lastgood/lastgood/activation"
 )
 
 // checkArguments holds what was given against the table, in ansible-core's

@@ -92,7 +92,7 @@ func readArguments(source string, stdin io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, argumentsError("'"+source+"'", err)
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close()
 	raw, err := readBounded(file)
 	return raw, argumentsError("'"+source+"'", err)
 }

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lastgood/lastgood/activation"
 	"github.com/tidwall/gjson"
+
+	"github.com/lastgood/lastgood/activation"
 )
 
 // meta is what Ansible says about the call, in keys that begin with _ansible_,

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lastgood/lastgood/activation"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lastgood/lastgood/activation"
 )
 
 var (
@@ -120,8 +121,8 @@ func TestLogIsSentOnceAndNeverWaitedFor(t *testing.T) {
 	logInvocation(meta{fqcn: "x"}, values{}) // nobody listens
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: logSocket, Net: "unixgram"})
 	require.NoError(t, err)
-	defer conn.Close() //nolint:errcheck // a test's
-	for range 5000 {   // more than any receive buffer holds
+	defer conn.Close()
+	for range 5000 { // more than any receive buffer holds
 		logInvocation(meta{fqcn: "x"}, values{})
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/lastgood/lastgood/activation"
 	"github.com/lastgood/lastgood/systemd"
-	"github.com/tidwall/gjson"
 )
 
 // answer does what one JSON object of arguments says and returns the reply.

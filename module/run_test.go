@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lastgood/lastgood/activation"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lastgood/lastgood/activation"
 )
 
 // calls counts which of the library's functions the module called, and keeps
@@ -30,7 +31,7 @@ func stubLibrary(t testing.TB, result activation.Result) *calls {
 	t.Cleanup(func() { activate, preflight, observe, logSocket = oldActivate, oldPreflight, oldObserve, oldSocket })
 	logSocket = "/nonexistent/log"
 	do := func(counter *int) func(context.Context, activation.Host, activation.Service, activation.Want) (activation.Result, error) {
-		return func(_ context.Context, _ activation.Host, service activation.Service, want activation.Want) (activation.Result, error) {
+		return func(_ context.Context, _ activation.Host, _ activation.Service, want activation.Want) (activation.Result, error) {
 			*counter++
 			c.want = want
 			if result.Err != nil {

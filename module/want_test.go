@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lastgood/lastgood/activation"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lastgood/lastgood/activation"
 )
 
 // wantOf takes arguments the whole way to a Want.
@@ -136,13 +137,13 @@ func TestMode(t *testing.T) {
 	for _, test := range tests {
 		mode, err := parseMode(test.mode)
 		if test.err != "" {
-			assert.ErrorContains(t, err, test.err, "%v", test.mode)
+			require.ErrorContains(t, err, test.err, "%v", test.mode)
 			continue
 		}
 		require.NoError(t, err, "%v", test.mode)
 		assert.Equal(t, test.want, *mode, "%v", test.mode)
 	}
 	mode, err := parseMode(nil)
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	assert.Nil(t, mode)
 }
