@@ -424,11 +424,8 @@ func (p *planner) verify() {
 	if c == nil {
 		return
 	}
-	detail := "sha256 " + short(c.SHA256)
-	if c.Version != "" {
-		detail = c.Version + ", " + detail
-	}
-	p.add(StepVerify, c.name, detail, action{})
+	// Not its version: that is not known before the candidate is on the host.
+	p.add(StepVerify, c.name, "sha256 "+short(c.SHA256), action{})
 	if c.warning != "" {
 		p.plan.warnings = append(p.plan.warnings, c.warning)
 	}

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build systemdhost
+
 package systemd
 
 // Tests against a real manager. They write unit files, restart units and
-// re-execute PID 1, so they run only where LASTGOOD_ON_HOST=1 says that the
-// host is theirs:
-//
-//	CGO_ENABLED=0 go test -c -o /tmp/systemd.test ./systemd
-//	hack/testhost start h --systemd 252
-//	install /tmp/systemd.test "$(hack/testhost root h)/root/"
-//	hack/testhost exec h env LASTGOOD_ON_HOST=1 /root/systemd.test -test.v -test.run OnHost
+// re-execute PID 1, so they are built only for a host that is theirs: package
+// e2e runs them on hosts with each version of systemd.
 
 import (
 	"context"
@@ -34,17 +31,9 @@ const (
 	nobody     = 65534
 )
 
-func needHost(t *testing.T) {
-	t.Helper()
-	if os.Getenv("LASTGOOD_ON_HOST") != "1" {
-		t.Skip("needs a host of its own with systemd as PID 1; set LASTGOOD_ON_HOST=1 there")
-	}
-}
-
 // onHost runs a test over the private socket and over the system bus.
 func onHost(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	needHost(t)
 	t.Run("private", test)
 	t.Run("bus", func(t *testing.T) {
 		old := privateSocket
@@ -543,7 +532,6 @@ func TestOnHostBusRestartDuringWatch(t *testing.T) {
 
 // TestOnHostUnprivileged runs itself again as a user who may look, not change.
 func TestOnHostUnprivileged(t *testing.T) {
-	needHost(t)
 	if os.Getuid() == 0 {
 		restart(t, daemon(t, "ExecStart=/bin/sleep 1000"))
 		self, err := os.Executable()

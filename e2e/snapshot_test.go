@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/stretchr/testify/require"
+)
+
+// noise is what logging in and asking changes by itself: Ansible's own folder,
+// logs, and what systemd keeps of sessions.
+var noise = []string{"/root/.ansible", "/var/log", "/run/log", "/run/systemd/journal", "/run/systemd/propagate", "/var/lib/systemd"}
+
+// snapshot is all that can be seen of a host: each name with its inode, mode,
+// size, times and link, the units, and the processes.
+func (h *host) snapshot() string {
+	h.t.Helper()
+	var b strings.Builder
+	for _, top := range []string{"/etc", "/home", "/opt", "/root", "/run", "/tmp", "/usr/local", "/var"} {
+		err := filepath.WalkDir(h.path(top), func(path string, entry fs.DirEntry, err error) error {
+			inside := strings.TrimPrefix(path, h.root)
+			if slices.Contains(noise, inside) {
+				return fs.SkipDir
+			}
+			if err != nil {
+				return err
+			}
+			return describe(&b, path, inside, entry)
+		})
+		require.NoError(h.t, err)
+	}
+	b.WriteString(h.exec("systemctl", "show", "--property", "Id,ActiveState,SubState,InvocationID,MainPID,NRestarts,NeedDaemonReload,StateChangeTimestampMonotonic", "*.service"))
+	for line := range strings.Lines(h.exec("ps", "-eo", "pid=,args=")) {
+		if !strings.Contains(line, "sshd") && !strings.Contains(line, "ps -eo") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+func describe(b *strings.Builder, path, inside string, entry fs.DirEntry) error {
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	link := ""
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if link, err = os.Readlink(path); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(b, "%s ino %d mode %v size %d mtime %d ctime %d %s\n", inside, st.Ino, info.Mode(), info.Size(), st.Mtim.Nano(), st.Ctim.Nano(), link)
+	return nil
+}
+
+func snapshots(hosts []*host) map[string]string {
+	all := map[string]string{}
+	for _, h := range hosts {
+		all[h.name] = h.snapshot()
+	}
+	return all
+}
