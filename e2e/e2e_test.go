@@ -6,17 +6,13 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +48,10 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(scratch) //nolint:errcheck // a temporary folder
 	if os.Getenv("LASTGOOD_RUN") == "" {
 		// Hosts of this run alone: others on this machine stay.
-		os.Setenv("LASTGOOD_RUN", fmt.Sprintf("/run/lastgood-e2e-%d", os.Getpid()))
+		if err := os.Setenv("LASTGOOD_RUN", fmt.Sprintf("/run/lastgood-e2e-%d", os.Getpid())); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		defer exec.Command(hack("testhost"), "stop", "--all").Run() //nolint:errcheck // the end
 	}
 	for _, build := range [][]string{{hack("collection")}, {hack("mkdaemon"), filepath.Join(scratch, "daemon")}} {
@@ -179,16 +178,14 @@ func (d daemon) show(property string) string {
 	return d.exec("systemctl", "show", "--value", "--property", property, d.name)
 }
 
-// served is the version that the daemon answers with.
+// served is the version that the daemon answers with, as soon as it does.
 func (d daemon) served() string {
 	d.t.Helper()
-	answer := d.exec("bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3", d.port))
-	r, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil)
-	require.NoError(d.t, err)
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	require.NoError(d.t, err)
-	return strings.TrimPrefix(strings.TrimSpace(string(body)), "testdaemon ")
+	get := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3`, d.port)
+	answer := d.exec("timeout", "20", "bash", "-c", "until ( "+get+" ) 2>/dev/null; do sleep 0.05; done")
+	_, version, ok := strings.Cut(answer, "\r\n\r\ntestdaemon ")
+	require.True(d.t, ok, "%q", answer)
+	return version
 }
 
 // result is a module's result, as Ansible gives it to a callback.
@@ -246,7 +243,7 @@ func ansible(t *testing.T, hosts []*host, program string, options ...string) (ma
 	cmd := exec.Command(program, append([]string{"-i", inventory}, options...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(),
-		"ANSIBLE_HOME="+scratch, "ANSIBLE_CONFIG=/dev/null", "ANSIBLE_COLLECTIONS_PATH="+filepath.Join(repository, "dist"),
+		"ANSIBLE_HOME="+scratch, "ANSIBLE_CONFIG="+filepath.Join(repository, "e2e/testdata/ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH="+filepath.Join(repository, "dist"),
 		"ANSIBLE_CALLBACK_PLUGINS="+filepath.Join(repository, "e2e/testdata/callback"), "ANSIBLE_CALLBACKS_ENABLED=results",
 		"ANSIBLE_LOAD_CALLBACK_PLUGINS=1", "ANSIBLE_FORKS=8", "ANSIBLE_SSH_ARGS=-o ControlMaster=auto -o ControlPersist=5s",
 		"RESULTS="+filepath.Join(dir, "results"))
@@ -274,7 +271,7 @@ func foresee(t *testing.T, hosts []*host, a args) map[string]result {
 	foreseen := play(t, hosts, map[string]any{module: a}, "--check", "--diff")
 	after := snapshots(hosts)
 	for _, h := range hosts {
-		assert.Equal(t, before[h.name], after[h.name], "I4 on %s", h.name)
+		assert.Empty(t, differences(before[h.name], after[h.name]), "I4 on %s", h.name)
 	}
 	done := play(t, hosts, map[string]any{module: a})
 	for _, h := range hosts {
@@ -302,7 +299,7 @@ func again(t *testing.T, hosts []*host, a args) {
 	}
 	after := snapshots(hosts)
 	for _, h := range hosts {
-		assert.Equal(t, before[h.name], after[h.name], "I6 on %s", h.name)
+		assert.Empty(t, differences(before[h.name], after[h.name]), "I6 on %s", h.name)
 	}
 }
 
@@ -311,5 +308,3 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	require.Eventually(t, holds, 20*time.Second, 50*time.Millisecond, what)
 }
-
-func sorted[M ~map[string]V, V any](m M) []string { return slices.Sorted(maps.Keys(m)) }

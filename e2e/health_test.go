@@ -13,7 +13,7 @@ import (
 
 // Candidates that are not healthy, each in its way. Each ends rolled back, and
 // the version that is rolled back to serves (I7).
-func TestMisbehavingCandidatesAreRolledBack(t *testing.T) {
+func TestMisbehaviour(t *testing.T) {
 	cases := []struct {
 		name      string
 		unit      string

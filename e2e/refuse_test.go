@@ -47,7 +47,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong-checksum", activation.KindChecksumMismatch, nil, args{"checksum": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}},
 		{"wrong-version", activation.KindVersionMismatch, nil, args{"version": "2.1", "verify_in_check_mode": true}},
 	}
-	good, new := candidate(t, "1.0", "ok"), candidate(t, "2.0", "ok")
+	good, next := candidate(t, "1.0", "ok"), candidate(t, "2.0", "ok")
 	var items []args
 	for i, c := range cases {
 		d := h.service(c.name, "simple", i)
@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	h.exec("systemctl", "daemon-reload")
-	upgrade := args{"path": "/opt/{{ item.name }}/{{ item.name }}", "unit": "{{ item.name }}", "src": new}
+	upgrade := args{"path": "/opt/{{ item.name }}/{{ item.name }}", "unit": "{{ item.name }}", "src": next}
 	for name := range items[0]["more"].(args) {
 		upgrade[name] = "{{ item.more." + name + " or omit }}"
 	}
@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 	before := h.snapshot()
 	foreseen := play(t, hosts, task, "--check")
 	done := play(t, hosts, task)
-	require.Equal(t, before, h.snapshot())
+	require.Empty(t, differences(before, h.snapshot()))
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, r := range []result{foreseen[h.name].Results[i], done[h.name].Results[i]} {

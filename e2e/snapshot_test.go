@@ -16,7 +16,7 @@ import (
 
 // noise is what logging in and asking changes by itself: Ansible's own folder,
 // logs, and what systemd keeps of sessions.
-var noise = []string{"/root/.ansible", "/var/log", "/run/log", "/run/systemd/journal", "/run/systemd/propagate", "/var/lib/systemd"}
+var noise = []string{"/root/.ansible", "/var/log", "/run/log", "/run/systemd/journal", "/run/systemd/propagate", "/run/utmp", "/var/lib/systemd"}
 
 // snapshot is all that can be seen of a host: each name with its inode, mode,
 // size, times and link, the units, and the processes.
@@ -27,7 +27,7 @@ func (h *host) snapshot() string {
 		err := filepath.WalkDir(h.path(top), func(path string, entry fs.DirEntry, err error) error {
 			inside := strings.TrimPrefix(path, h.root)
 			if slices.Contains(noise, inside) {
-				return fs.SkipDir
+				return skip(entry)
 			}
 			if err != nil {
 				return err
@@ -58,6 +58,30 @@ func describe(b *strings.Builder, path, inside string, entry fs.DirEntry) error 
 		}
 	}
 	fmt.Fprintf(b, "%s ino %d mode %v size %d mtime %d ctime %d %s\n", inside, st.Ino, info.Mode(), info.Size(), st.Mtim.Nano(), st.Ctim.Nano(), link)
+	return nil
+}
+
+// differences are the lines that only one of two snapshots has.
+func differences(before, after string) []string {
+	old, current := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var lines []string
+	for _, line := range old {
+		if !slices.Contains(current, line) {
+			lines = append(lines, "- "+line)
+		}
+	}
+	for _, line := range current {
+		if !slices.Contains(old, line) {
+			lines = append(lines, "+ "+line)
+		}
+	}
+	return lines
+}
+
+func skip(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
 	return nil
 }
 
