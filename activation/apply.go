@@ -24,16 +24,16 @@ type applier struct {
 	want    Want
 	o       *Observed
 
-	folders   map[string]*os.File
-	prints    map[string]fingerprint // what is expected at each name of the layout
-	monitor   *monitor               // since the restart
-	restarted bool                   // a restart was asked for
-	marked    bool                   // the pending marker was written
-	confirmed bool                   // the new process was healthy
-	changed   bool
-	warnings  []string
-	timing    Timing
-	downSince time.Time
+	folders    map[string]*os.File
+	prints     map[string]fingerprint // what is expected at each name of the layout
+	restarting *restarting            // until its job is done
+	restarted  bool                   // a restart was asked for
+	marked     bool                   // the pending marker was written
+	confirmed  bool                   // the new process was healthy
+	changed    bool
+	warnings   []string
+	timing     Timing
+	downSince  time.Time
 }
 
 // Apply carries out the plan's steps in their order, and nothing else; when
@@ -51,7 +51,7 @@ func Apply(ctx context.Context, host Host, service Service, plan Plan) Result {
 }
 
 func (a *applier) close() {
-	a.stopMonitor()
+	a.forgetRestart()
 	for _, f := range a.folders {
 		_ = f.Close() // only its entries were written, and they are synced
 	}

@@ -26,12 +26,12 @@ const stopCap = 10 * time.Minute
 // stopGrace is what the manager may need beyond the unit's own stop timeout.
 const stopGrace = 10 * time.Second
 
-// monitor follows one restart.
-type monitor struct {
+// restarting is one restart, from when it was asked for.
+type restarting struct {
 	old    Unit
-	states <-chan Unit
+	states <-chan Unit // since before the request, so that none is missed
 	job    chan jobResult
-	began  time.Time
+	asked  time.Time
 	stop   context.CancelFunc
 }
 
@@ -40,106 +40,136 @@ type jobResult struct {
 	err    error
 }
 
-// restart starts following the unit's states, so that none is missed, and
-// then asks for the restart. Whether it went well is healthy's to say.
+// restart asks for a restart. Whether it goes well is healthy's to say.
 func (a *applier) restart(ctx context.Context) error {
-	a.stopMonitor()
+	a.forgetRestart()
 	ctx, stop := context.WithCancel(ctx)
-	failed := func(err error) error {
+	old, states, err := a.watch(ctx)
+	if err != nil {
 		stop()
 		return &Error{Kind: KindRestartFailed, Detail: "can't follow unit " + a.want.Unit, Err: err, Hint: "see `systemctl status " + a.want.Unit + "`"}
-	}
-	states, err := a.service.Watch(ctx)
-	if err != nil {
-		return failed(err)
-	}
-	old, ok := <-states
-	if !ok {
-		return failed(errors.New("its states stopped coming"))
 	}
 	// The start counter of a crash loop would block this start. Where policy
 	// does not allow to clear it, the start itself tells.
 	_ = a.service.ResetFailed(ctx)
-	m := &monitor{old: old, states: states, job: make(chan jobResult, 1), began: a.host.Now(), stop: stop}
+	r := &restarting{old: old, states: states, job: make(chan jobResult, 1), asked: a.host.Now(), stop: stop}
 	if a.downSince.IsZero() && old.MainPID != 0 {
-		a.downSince = m.began
+		a.downSince = r.asked
 	}
-	a.restarted, a.changed = true, true
+	a.restarted, a.changed, a.restarting = true, true, r
 	go func() {
 		result, err := a.service.Restart(ctx)
-		m.job <- jobResult{result, err}
+		r.job <- jobResult{result, err}
 	}()
-	a.monitor = m
 	return nil
 }
 
-func (a *applier) stopMonitor() {
-	if a.monitor != nil {
-		a.monitor.stop()
-		a.monitor = nil
+// watch returns the unit's state and those that follow.
+func (a *applier) watch(ctx context.Context) (Unit, <-chan Unit, error) {
+	states, err := a.service.Watch(ctx)
+	if err != nil {
+		return Unit{}, nil, err
+	}
+	first, ok := <-states
+	if !ok {
+		return Unit{}, nil, errWatchEnded
+	}
+	return first, states, nil
+}
+
+var errWatchEnded = errors.New("its states stopped coming")
+
+func (a *applier) forgetRestart() {
+	if a.restarting != nil {
+		a.restarting.stop()
+		a.restarting = nil
 	}
 }
 
-// healthy waits for the stable window of a process of the executable with
-// this digest. Every way in which the wait can end stands in its one select.
+// healthy waits for the restart, where one was asked for, and then for the
+// stable window of a process of the executable with this digest. Without a
+// restart the process is one that an interrupted activation has started.
 func (a *applier) healthy(ctx context.Context, sha256 string) error {
-	if a.monitor == nil {
-		if err := a.follow(ctx); err != nil {
+	asked, begun := a.host.Now(), a.host.Now()
+	if a.restarting != nil {
+		asked = a.restarting.asked
+		var err error
+		if begun, err = a.awaitJob(ctx); err != nil {
 			return err
 		}
+		a.forgetRestart()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &wait{applier: a, monitor: a.monitor, sha256: sha256, probes: make(chan error, 1)}
-	w.deadline = time.NewTimer(stopLimit(a.monitor.old))
-	w.window, w.again = stoppedTimer(), stoppedTimer()
-	states, job := a.monitor.states, a.monitor.job
-	var err error
-	if a.monitor.job == nil {
-		w.begin()
-		err = w.state(ctx, a.monitor.old)
+	w := &wait{
+		applier: a, sha256: sha256, asked: asked, probes: make(chan error, 1),
+		deadline: time.NewTimer(a.want.Health.Timeout - a.host.Now().Sub(begun)), window: stoppedTimer(), again: stoppedTimer(),
 	}
-	for err == nil && !w.done {
-		select {
-		case u, ok := <-states:
-			if !ok {
-				return w.unhealthy("its states stopped coming")
-			}
-			err = w.state(ctx, u)
-		case j := <-job:
-			job = nil
-			err = w.jobEnded(ctx, j)
-		case failure := <-w.probes:
-			w.probed(failure)
-		case <-w.again.C:
-			w.probe(ctx)
-		case <-w.window.C:
-			w.closing = true
-			w.probe(ctx)
-		case <-w.deadline.C:
-			err = w.late()
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-	}
-	return err
+	return w.run(ctx)
 }
 
-// follow is for a process that an interrupted activation has started.
-func (a *applier) follow(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	states, err := a.service.Watch(ctx)
-	if err != nil {
-		stop()
-		return err
+// awaitJob waits until the restart's job is done, and returns when the old
+// process was gone, which is when the time for health begins to count.
+//
+// Until then, what a state says of a process may be of the old one, or of one
+// that the manager started by itself just before it got the request. All that
+// counts is that an automatic restart of the new one ends the wait, since the
+// job would wait for the next process too.
+func (a *applier) awaitJob(ctx context.Context) (begun time.Time, err error) {
+	r := a.restarting
+	deadline := time.NewTimer(stopLimit(r.old))
+	defer deadline.Stop()
+	u := r.old
+	for {
+		select {
+		case next, ok := <-r.states:
+			if !ok {
+				return begun, a.unhealthy(errWatchEnded.Error())
+			}
+			u = next
+			if u.InvocationID == "" || u.InvocationID == r.old.InvocationID {
+				continue // the old process, or the pause before the new one
+			}
+			if begun.IsZero() {
+				begun = a.begin()
+				deadline.Reset(a.want.Health.Timeout)
+			}
+			if isAutoRestart(u) {
+				return begun, a.unhealthy(ended(u))
+			}
+		case j := <-r.job:
+			if begun.IsZero() {
+				begun = a.begin()
+			}
+			return begun, a.jobEnded(ctx, j)
+		case <-deadline.C:
+			if begun.IsZero() {
+				return begun, a.notRestarted(fmt.Sprintf("it did not stop in time (it is %s, %s)", u.ActiveState, u.SubState), nil)
+			}
+			return begun, a.unhealthy(a.stillWords(u))
+		case <-ctx.Done():
+			return begun, ctx.Err()
+		}
 	}
-	old, ok := <-states
-	if !ok {
-		stop()
-		return errors.New("the unit's states stopped coming")
+}
+
+func (a *applier) begin() time.Time {
+	now := a.host.Now()
+	a.timing.Restart += now.Sub(a.restarting.asked).Milliseconds()
+	return now
+}
+
+// jobEnded judges the job's result, which can only say that a start failed.
+func (a *applier) jobEnded(ctx context.Context, j jobResult) error {
+	if j.err == nil && j.result == "done" {
+		return nil
 	}
-	a.monitor = &monitor{old: old, states: states, began: a.host.Now(), stop: stop}
-	return nil
+	if u, err := a.service.Inspect(ctx); err == nil && u.InvocationID != a.restarting.old.InvocationID {
+		if how := ended(u); how != "" {
+			return a.unhealthy(how)
+		}
+	}
+	return a.notRestarted("the restart's result is "+j.result, j.err)
 }
 
 func stoppedTimer() *time.Timer {
@@ -158,18 +188,17 @@ func stopLimit(u Unit) time.Duration {
 	return u.StopTimeout + stopGrace
 }
 
-// wait is the state of one wait for health.
+// wait is the state of one wait for health, after the restart.
 type wait struct {
 	*applier
-	monitor  *monitor
 	sha256   string
+	asked    time.Time // since when the wait's length counts
 	probes   chan error
-	deadline *time.Timer // for the stop, then for the start of the window
+	deadline *time.Timer // for the start of the window
 	window   *time.Timer
 	again    *time.Timer // for the next probe
 
 	unit    Unit
-	started bool // the new process was seen, or the job is done
 	ready   bool // active, with the process that is watched
 	probing bool
 	open    bool // the stable window has begun
@@ -178,29 +207,45 @@ type wait struct {
 	last    error // why the last probe failed
 }
 
-// begin starts the clock of the health timeout: the old process is gone.
-func (w *wait) begin() {
-	if w.started {
-		return
+// run waits. Every way in which the wait can end stands in its one select.
+func (w *wait) run(ctx context.Context) error {
+	first, states, err := w.watch(ctx)
+	if err == nil {
+		err = w.state(ctx, first)
 	}
-	w.started = true
-	w.timing.Restart += w.host.Now().Sub(w.monitor.began).Milliseconds()
-	w.deadline.Reset(w.want.Health.Timeout)
+	for err == nil && !w.done {
+		select {
+		case u, ok := <-states:
+			if !ok {
+				return w.unhealthy(errWatchEnded.Error())
+			}
+			err = w.state(ctx, u)
+		case failure := <-w.probes:
+			w.probed(failure)
+		case <-w.again.C:
+			w.probe(ctx)
+		case <-w.window.C:
+			w.closing = true
+			w.probe(ctx)
+		case <-w.deadline.C:
+			err = w.late()
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return err
 }
 
 // state judges a new state of the unit.
 func (w *wait) state(ctx context.Context, u Unit) error {
-	if !w.started {
-		if u.InvocationID == w.monitor.old.InvocationID {
-			return nil // the old process, still stopping
-		}
-		w.begin()
-	}
 	if why := ended(u); why != "" {
 		return w.unhealthy(why)
 	}
 	if w.ready && !sameProcess(w.unit, u) {
 		return w.unhealthy(fmt.Sprintf("its process did not stay the same (main PID %d, then %d; %d automatic restarts)", w.unit.MainPID, u.MainPID, u.NRestarts))
+	}
+	if w.restarted && u.NRestarts > 0 {
+		return w.unhealthy("it crashed and was restarted automatically")
 	}
 	w.unit = u
 	if !w.ready && u.ActiveState == "active" {
@@ -210,10 +255,12 @@ func (w *wait) state(ctx context.Context, u Unit) error {
 	return nil
 }
 
+func isAutoRestart(u Unit) bool { return strings.HasPrefix(u.SubState, "auto-restart") }
+
 // ended says why a unit is not on its way to health, or "".
 func ended(u Unit) string {
 	switch {
-	case strings.HasPrefix(u.SubState, "auto-restart"):
+	case isAutoRestart(u):
 		return "it crashed and is restarted automatically: " + exitWords(u)
 	case u.ActiveState == "failed":
 		return "it failed: " + exitWords(u)
@@ -235,30 +282,11 @@ func exitWords(u Unit) string {
 	case u.ExitCode == killed, u.ExitCode == dumped:
 		return fmt.Sprintf("killed by signal %d (%v)", u.ExitStatus, syscall.Signal(u.ExitStatus))
 	}
-	return "result " + u.Result
+	return "result " + u.Result // systemd forgets a unit that ended well at once
 }
 
 func sameProcess(a, b Unit) bool {
 	return a.MainPID == b.MainPID && a.InvocationID == b.InvocationID && a.NRestarts == b.NRestarts
-}
-
-// jobEnded judges the job's result, which can only say that a start failed.
-func (w *wait) jobEnded(ctx context.Context, j jobResult) error {
-	if j.err == nil && j.result == "done" {
-		u, err := w.service.Inspect(ctx)
-		if err != nil {
-			return err
-		}
-		w.begin()
-		return w.state(ctx, u)
-	}
-	why := "the restart's result is " + j.result
-	if u, err := w.service.Inspect(ctx); err == nil && u.InvocationID != w.monitor.old.InvocationID {
-		if how := ended(u); how != "" {
-			return w.unhealthy(how)
-		}
-	}
-	return &Error{Kind: KindRestartFailed, Step: StepRestart, Detail: fmt.Sprintf("unit %s did not restart: %s", w.want.Unit, why), Err: j.err, Hint: "see `systemctl status " + w.want.Unit + "` and its journal"}
 }
 
 // probe asks, beside the wait, whether the wanted executable runs and answers.
@@ -347,7 +375,7 @@ func (w *wait) probed(failure error) {
 		w.again.Reset(probePoll)
 	case w.closing:
 		w.done = true
-		w.timing.Health += w.host.Now().Sub(w.monitor.began).Milliseconds()
+		w.timing.Health += w.host.Now().Sub(w.asked).Milliseconds()
 	case !w.open:
 		w.open = true
 		w.window.Reset(w.want.Health.StableFor)
@@ -364,16 +392,20 @@ func (w *wait) late() error {
 		w.deadline.Reset(w.want.Health.StableFor + probePoll)
 		return nil
 	}
-	if !w.started {
-		return &Error{Kind: KindRestartFailed, Step: StepRestart, Detail: fmt.Sprintf("unit %s did not stop in time (it is %s, %s)", w.want.Unit, w.unit.ActiveState, w.unit.SubState), Hint: "see `systemctl status " + w.want.Unit + "`"}
-	}
-	why := fmt.Sprintf("it is still %s (%s) after %v", w.unit.ActiveState, w.unit.SubState, w.want.Health.Timeout)
 	if w.last != nil {
-		why = fmt.Sprintf("no healthy answer within %v: %v", w.want.Health.Timeout, w.last)
+		return w.unhealthy(fmt.Sprintf("no healthy answer within %v: %v", w.want.Health.Timeout, w.last))
 	}
-	return w.unhealthy(why)
+	return w.unhealthy(w.stillWords(w.unit))
 }
 
-func (w *wait) unhealthy(why string) error {
-	return &Error{Kind: KindUnhealthy, Step: StepHealth, Detail: fmt.Sprintf("unit %s is not healthy: %s", w.want.Unit, why), Hint: "see its journal: journalctl -u " + w.want.Unit}
+func (a *applier) stillWords(u Unit) string {
+	return fmt.Sprintf("it is still %s (%s) after %v", u.ActiveState, u.SubState, a.want.Health.Timeout)
+}
+
+func (a *applier) notRestarted(why string, err error) error {
+	return &Error{Kind: KindRestartFailed, Step: StepRestart, Detail: fmt.Sprintf("unit %s did not restart: %s", a.want.Unit, why), Err: err, Hint: "see `systemctl status " + a.want.Unit + "` and its journal"}
+}
+
+func (a *applier) unhealthy(why string) error {
+	return &Error{Kind: KindUnhealthy, Step: StepHealth, Detail: fmt.Sprintf("unit %s is not healthy: %s", a.want.Unit, why), Hint: "see its journal: journalctl -u " + a.want.Unit}
 }

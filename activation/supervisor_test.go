@@ -49,6 +49,7 @@ func (s *supervisor) ResetFailed(context.Context) error { return nil }
 
 func (s *supervisor) Restart(ctx context.Context) (string, error) {
 	s.stop()
+	s.forget()
 	if err := s.start(); err != nil {
 		return "failed", nil //nolint:nilerr // the job's word tells it
 	}
@@ -112,6 +113,15 @@ func (s *supervisor) tell(active, sub string, pid int) {
 		}
 		c <- s.unit
 	}
+}
+
+// forget is what systemd does with a unit that does not run and that nothing
+// refers to: what it knew of the last run is gone, the invocation too.
+func (s *supervisor) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unit.InvocationID, s.unit.Result, s.unit.ExitCode, s.unit.ExitStatus = "", "success", 0, 0
+	s.tell("inactive", "dead", 0)
 }
 
 func (s *supervisor) stop() {

@@ -25,7 +25,7 @@ func TestMisbehaviour(t *testing.T) {
 		{name: "crash-at-once", unit: "simple", behaviour: "crash:0s", words: "exit code 1"},
 		{name: "crash-early", unit: "simple", behaviour: "crash:700ms", words: "exit code 1"},
 		{name: "crash-late", unit: "simple", behaviour: "crash:1400ms", words: "exit code 1"},
-		{name: "exit-zero", unit: "simple", behaviour: "exit0:500ms", words: "exit code 0"},
+		{name: "exit-zero", unit: "simple", behaviour: "exit0:500ms", words: "it ended"},
 		{name: "never-listens", unit: "simple", behaviour: "hang", probe: true, words: "connection refused"},
 		{name: "becomes-another", unit: "simple", behaviour: "reexec:/usr/bin/yes@300ms", words: "/usr/bin/yes"},
 		{name: "never-ready", unit: "notify", behaviour: "hang", words: "activating"},

@@ -34,10 +34,11 @@ func (s *Service) Restart(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if after.invocationID() != before.invocationID() {
+		if id := after.invocationID(); id != "" && id != before.invocationID() {
 			return outcome(after), nil
 		}
-		// Nothing was started: the manager did not take the request.
+		// Nothing was started: the manager did not take the request, or
+		// has forgotten the unit, which then does not run.
 	}
 }
 
