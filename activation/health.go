@@ -143,10 +143,7 @@ func (a *applier) awaitJob(ctx context.Context) (begun time.Time, err error) {
 			}
 			return begun, a.jobEnded(ctx, j)
 		case <-deadline.C:
-			if begun.IsZero() {
-				return begun, a.notRestarted(fmt.Sprintf("it did not stop in time (it is %s, %s)", u.ActiveState, u.SubState), nil)
-			}
-			return begun, a.unhealthy(a.stillWords(u))
+			return begun, a.jobLate(!begun.IsZero(), u)
 		case <-ctx.Done():
 			return begun, ctx.Err()
 		}
@@ -170,6 +167,13 @@ func (a *applier) jobEnded(ctx context.Context, j jobResult) error {
 		}
 	}
 	return a.notRestarted("the restart's result is "+j.result, j.err)
+}
+
+func (a *applier) jobLate(begun bool, u Unit) error {
+	if begun {
+		return a.unhealthy(a.stillWords(u))
+	}
+	return a.notRestarted(fmt.Sprintf("it did not stop in time (it is %s, %s)", u.ActiveState, u.SubState), nil)
 }
 
 func stoppedTimer() *time.Timer {
