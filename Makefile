@@ -16,12 +16,13 @@ GOTESTSUM := gotestsum --format pkgname --format-hide-empty-pkg
 .PHONY: help setup build size reproducible lint test test-unit test-e2e demo clean
 
 help:
+	@echo "make demo          adopt, upgrade and roll back a host of its own through Ansible, as root"
 	@echo "make setup         install what building and testing need"
 	@echo "make build         bin/lastgood"
 	@echo "make test          everything that must pass, as root: build, lint, size, unit tests, tests on systemd hosts"
 	@echo "make test-unit     unit and property tests only"
 	@echo "make test-e2e      tests on systemd hosts only, as root"
-	@echo "make lint size reproducible demo clean"
+	@echo "make lint size reproducible clean"
 
 setup:
 	@hack/setup
@@ -45,7 +46,7 @@ reproducible: build
 lint:
 	go mod tidy -diff
 	golangci-lint run
-	shellcheck hack/testhost hack/setup hack/mkdaemon .ci/run
+	shellcheck hack/testhost hack/setup hack/mkdaemon hack/collection hack/demo .ci/run
 
 test: setup
 	$(MAKE) --no-print-directory build lint size reproducible
@@ -60,8 +61,12 @@ test-e2e: build
 	hack/testhost build
 	$(GOTESTSUM) -- -count=1 -timeout 40m ./e2e/...
 
-demo: build
-	hack/demo
+# What is made on the way is not what the demo is to show.
+demo: setup
+	@$(MAKE) --no-print-directory --silent build
+	@hack/collection
+	@hack/testhost build >/dev/null
+	@hack/demo
 
 clean:
 	rm -rf bin dist
