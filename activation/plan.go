@@ -108,6 +108,7 @@ func Decide(o *Observed, want Want) (Plan, *Error) {
 		func() *Error { return firstOf(o.refusals) },
 		func() *Error { return refuseUnit(o, want) },
 		func() *Error { return refuseLayout(o) },
+		func() *Error { return refusePending(o, want) },
 	); err != nil {
 		return Plan{}, err
 	}

@@ -155,6 +155,20 @@ func refuseLayout(o *Observed) *Error {
 	return nil
 }
 
+// refusePending leaves an interrupted activation to a person where last-good is
+// gone: to point it at what is active would call good what never proved it (I2).
+func refusePending(o *Observed, want Want) *Error {
+	lastGood := o.Entries[RoleLastGood]
+	if o.Pending == nil || o.active() == nil || lastGood.File.usable() {
+		return nil
+	}
+	return &Error{
+		Kind:   KindPendingUnresolved,
+		Detail: fmt.Sprintf("an activation was interrupted (%s) and nothing is known to work: %s: %s", want.stateFile(pendingName), lastGood.Path, lastGood.unusable()),
+		Hint:   "find out which slot works, point " + lastGood.Path + " at it, and run again",
+	}
+}
+
 func alias(format string, args ...any) *Error {
 	return &Error{Kind: KindLayoutAlias, Detail: fmt.Sprintf(format, args...), Hint: "each of path, blue, green, current and last-good needs a name of its own"}
 }

@@ -49,6 +49,12 @@ func TestRefusals(t *testing.T) {
 			b.write("daemon-blue", "1.0", "ok")
 			require.NoError(b.t, os.Link(b.layout.Blue, b.layout.Green))
 		}},
+		{"an interrupted activation without last-good", activation.KindPendingUnresolved, "nothing is known to work", func(b *bed, _ *activation.Want) {
+			_, err := b.activate(b.want(activation.Adopted))
+			require.NoError(b.t, err)
+			require.NoError(b.t, os.Remove(b.layout.LastGood))
+			require.NoError(b.t, os.WriteFile(b.path("state/"+stateName(b)+"/pending.json"), []byte("{}"), 0o600))
+		}},
 		{"a relative path", activation.KindInvalidArgs, "absolute", func(_ *bed, w *activation.Want) {
 			w.Layout.Path = "daemon"
 		}},
