@@ -228,6 +228,14 @@ func play(t *testing.T, hosts []*host, task map[string]any, options ...string) m
 	return results
 }
 
+// ansibleEnv is an environment in which Ansible finds the collection, and
+// nobody's own settings.
+func ansibleEnv() []string {
+	return append(os.Environ(), "ANSIBLE_HOME="+scratch,
+		"ANSIBLE_CONFIG="+filepath.Join(repository, "e2e/testdata/ansible.cfg"),
+		"ANSIBLE_COLLECTIONS_PATH="+filepath.Join(repository, "dist"))
+}
+
 // ansible runs one of Ansible's commands on hosts. It also returns what that
 // printed.
 func ansible(t *testing.T, hosts []*host, program string, options ...string) (map[string]result, string) {
@@ -242,8 +250,7 @@ func ansible(t *testing.T, hosts []*host, program string, options ...string) (ma
 	require.NoError(t, os.WriteFile(inventory, []byte(listed), 0o600))
 	cmd := exec.Command(program, append([]string{"-i", inventory}, options...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(),
-		"ANSIBLE_HOME="+scratch, "ANSIBLE_CONFIG="+filepath.Join(repository, "e2e/testdata/ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH="+filepath.Join(repository, "dist"),
+	cmd.Env = append(ansibleEnv(),
 		"ANSIBLE_CALLBACK_PLUGINS="+filepath.Join(repository, "e2e/testdata/callback"), "ANSIBLE_CALLBACKS_ENABLED=results",
 		"ANSIBLE_LOAD_CALLBACK_PLUGINS=1", "ANSIBLE_FORKS=8", "ANSIBLE_SSH_ARGS=-o ControlMaster=auto -o ControlPersist=5s",
 		"RESULTS="+filepath.Join(dir, "results"))
