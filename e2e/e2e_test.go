@@ -181,7 +181,8 @@ func (d daemon) show(property string) string {
 // served is the version that the daemon answers with, as soon as it does.
 func (d daemon) served() string {
 	d.t.Helper()
-	get := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3`, d.port)
+	// One line is one write; one that came after the answer would reset the connection.
+	get := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d && printf 'GET /\n' >&3 && cat <&3`, d.port)
 	answer := d.exec("timeout", "20", "bash", "-c", "until ( "+get+" ) 2>/dev/null; do sleep 0.05; done")
 	_, version, ok := strings.Cut(answer, "\r\n\r\ntestdaemon ")
 	require.True(d.t, ok, "%q", answer)
