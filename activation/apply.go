@@ -204,11 +204,34 @@ func (a *applier) replace(folder *os.File, temp, path string) error {
 		return err
 	}
 	a.changed = true
+	was := a.prints[path]
 	var err error
 	if a.prints[path], err = a.look(path); err != nil {
 		return err
 	}
+	if err := a.lostName(was); err != nil {
+		return err
+	}
 	return a.host.Sync(folder)
+}
+
+// lostName looks again at the other names of an inode that has lost one, which
+// shows in its ctime.
+func (a *applier) lostName(was fingerprint) error {
+	for path, p := range a.prints {
+		if was.ino == 0 || p != was {
+			continue
+		}
+		now, err := a.look(path)
+		if err != nil {
+			return err
+		}
+		if now.dev != was.dev || now.ino != was.ino || now.size != was.size {
+			return underfoot(path)
+		}
+		a.prints[path] = now
+	}
+	return nil
 }
 
 func tempName(path string) string {

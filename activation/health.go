@@ -303,7 +303,10 @@ func (w *wait) probe(ctx context.Context) {
 	go func() { w.probes <- w.ask(ctx, u) }()
 }
 
+// ask takes no longer than health itself may: a probe that hangs has failed.
 func (w *wait) ask(ctx context.Context, u Unit) error {
+	ctx, cancel := context.WithTimeout(ctx, w.want.Health.Timeout)
+	defer cancel()
 	if err := w.runsWanted(u); err != nil {
 		return err
 	}
@@ -398,6 +401,9 @@ func (w *wait) late() error {
 	}
 	if w.last != nil {
 		return w.unhealthy(fmt.Sprintf("no healthy answer within %v: %v", w.want.Health.Timeout, w.last))
+	}
+	if w.probing {
+		return w.unhealthy(fmt.Sprintf("a probe has not ended within %v", w.want.Health.Timeout))
 	}
 	return w.unhealthy(w.stillWords(w.unit))
 }

@@ -52,6 +52,7 @@ type Observed struct {
 	Leftovers  []string // temporary files of runs that were killed
 	Version    string   // of the active executable, as far as it is known
 	Host       HostFacts
+	StateDir   string // links resolved
 	Warnings   []string
 
 	refusals []*Error // that the look itself came upon, in order
@@ -208,6 +209,10 @@ func (l *look) all(ctx context.Context, service Service) (*Observed, error) {
 	if err := l.unit(ctx, service); err != nil {
 		return nil, err
 	}
+	if l.o.StateDir, err = l.resolveFolder(l.want.StateDir); err != nil {
+		return nil, err
+	}
+	l.want.StateDir = l.o.StateDir
 	if err := l.state(); err != nil {
 		return nil, err
 	}

@@ -108,13 +108,25 @@ func (l *look) resolveFolder(path string) (string, error) {
 		return "", err
 	}
 	resolved, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return l.resolveMissing(path)
+	case errors.Is(err, unix.ENOTDIR):
 		return path, nil
-	}
-	if err != nil {
+	case err != nil:
 		return "", lookError(path, err)
 	}
 	return resolved, l.judgeFolders(resolved)
+}
+
+// resolveMissing resolves the way to a folder that is still to be made. A
+// dangling link stays as it is.
+func (l *look) resolveMissing(path string) (string, error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	parent, err := l.resolveFolder(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), err
 }
 
 // judgeFolders refuses a way to path on which others could change names:

@@ -102,6 +102,7 @@ func (p Plan) changes() bool {
 // clock, no I/O, and everything that can be known before the first change is
 // refused here.
 func Decide(o *Observed, want Want) (Plan, *Error) {
+	want.StateDir = o.StateDir
 	if err := refuseAny(
 		func() *Error { return refuseWant(o, want) },
 		func() *Error { return refuseBusy(o, want) },
@@ -202,6 +203,7 @@ func (p *planner) adopted() *Error {
 		return nil
 	}
 	p.outcome = OutcomeRepaired
+	p.keepLastGood()
 	p.switchTo(p.lastGood, false)
 	return nil
 }
@@ -213,8 +215,23 @@ func (p *planner) rolledBack() *Error {
 	}
 	p.outcome = OutcomeRolledBack
 	p.adopt()
+	p.keepLastGood()
 	p.switchTo(p.lastGood, false)
 	return nil
+}
+
+// keepLastGood puts last-good into a slot where it is a file elsewhere, so
+// that current can lead to it.
+func (p *planner) keepLastGood() {
+	if p.slotOf(p.lastGood) != roleCount {
+		return
+	}
+	slot, held := p.slotWith(p.lastGood.SHA256)
+	if !held {
+		slot = other(p.slotOf(p.current))
+		p.keep(slot, p.lastGood)
+	}
+	p.pointLastGood(slot)
 }
 
 // present makes the candidate active and running.
@@ -501,6 +518,8 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 	p.plan.wanted, p.plan.target = f.SHA256, f.Path
 	restart := p.restartNeeded(f, fromSHA)
 	settle := p.o.Pending != nil
+	// What restart: never leaves running says nothing about f.
+	checked := restart || settle && p.plan.ran && p.want.Restart != RestartNever
 	p.plan.restarts = restart
 	if mayFail {
 		p.plan.fallback = p.fallbackFrom(f)
@@ -516,11 +535,11 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 	if restart {
 		p.add(StepRestart, p.want.Unit, p.restartReason(f, fromSHA), action{})
 	}
-	if restart || settle && p.plan.ran {
+	if checked {
 		p.add(StepHealth, p.want.Unit, healthDetail(p.want.Health), action{})
 	}
 	if p.plan.changes() || settle {
-		p.confirm(f, restart || settle, fromSHA != f.SHA256)
+		p.confirm(f, checked, settle || fromSHA != f.SHA256)
 	}
 }
 

@@ -26,19 +26,26 @@ func (a *applier) result(ctx context.Context, failure *Error) Result {
 		a.undo(ctx, failure, &r)
 	}
 	r.Changed, r.Timing = a.changed, a.timing
+	r.After = a.factsNow(ctx, failure)
 	r.Warnings = append(append(append([]string(nil), a.o.Warnings...), a.plan.warnings...), a.warnings...)
-	r.After = a.factsNow(ctx)
 	return r
 }
 
-// factsNow falls back on what was planned only where nothing can be seen.
-func (a *applier) factsNow(ctx context.Context) Facts {
+// factsNow looks at the host once more, and only at its files where the unit
+// does not answer. What was planned is true of a success alone.
+func (a *applier) factsNow(ctx context.Context, failure *Error) Facts {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	o, err := observe(ctx, a.host, a.service, a.want, a.o.memory)
-	if err != nil {
-		a.warnings = append(a.warnings, fmt.Sprintf("the state at the end could not be read: %v", err))
+	if err == nil {
+		return o.Facts()
+	}
+	a.warnings = append(a.warnings, fmt.Sprintf("the state at the end could not be read: %v", err))
+	if failure == nil {
 		return a.plan.After
+	}
+	if o, err = observe(ctx, a.host, nil, a.want, a.o.memory); err != nil {
+		return Facts{}
 	}
 	return o.Facts()
 }
@@ -64,16 +71,18 @@ func (a *applier) undo(ctx context.Context, failure *Error, r *Result) {
 }
 
 // touched tells whether the daemon, or what it starts next, may be another
-// than before.
+// than before. Whoever cancels a look at a process that an earlier run has
+// started has not judged it.
 func (a *applier) touched(failure *Error) bool {
-	return a.restarted || failure.Step == StepHealth || a.moved()
+	judged := failure.Step == StepHealth && failure.Kind != KindCancelled
+	return a.restarted || judged || a.moved()
 }
 
-// moved tells whether current names what the plan switches to and did not
+// moved tells whether current leads to what the plan switches to and did not
 // before. A link that can't be read may have moved.
 func (a *applier) moved() bool {
 	e := a.o.Entries[RoleCurrent]
-	if a.plan.target == "" || e.LinkTo == a.plan.target {
+	if a.plan.target == "" || e.LinkTo == a.plan.target && !a.replaced(a.plan.target) {
 		return false
 	}
 	to, err := os.Readlink(e.Real)
@@ -81,6 +90,16 @@ func (a *applier) moved() bool {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	return to == a.plan.target
+}
+
+// replaced tells whether this run has put another file at a slot's name.
+func (a *applier) replaced(slot string) bool {
+	r := a.o.slotAt(slot)
+	if r == roleCount {
+		return false
+	}
+	e, now := a.o.Entries[r], a.prints[slot]
+	return e.print.dev != now.dev || e.print.ino != now.ino
 }
 
 // withdrawMark removes the marker that this run has written. An earlier run's
