@@ -46,7 +46,7 @@ reproducible: build
 lint:
 	go mod tidy -diff
 	golangci-lint run
-	shellcheck hack/testhost hack/setup hack/mkdaemon hack/collection hack/demo .ci/run
+	shellcheck hack/testhost hack/setup hack/mkdaemon hack/collection hack/demo .ci/run plugins/plugin_utils/transport.sh
 
 test: setup
 	$(MAKE) --no-print-directory build lint size reproducible

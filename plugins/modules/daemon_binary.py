@@ -19,8 +19,9 @@ description:
   - A host where O(path) is one plain file is adopted on the way, without a restart.
   - In check mode the whole plan is computed and checked, and nothing on the host is changed. What would be refused in
     a real run fails in check mode too.
-  - A module call sends the module's binary, about 4 MB, to the host. The candidate itself is sent only to hosts that
-    do not have it.
+  - The module's binary, about 4 MB, is sent to a host once and kept there, in C(/var/cache/lastgood) for root and in
+    C(~/.cache/lastgood) for other users. From then on a call is one round trip. The candidate is sent only to hosts
+    that do not have it, and in check mode not at all.
 options:
   path:
     description:
@@ -178,8 +179,13 @@ seealso:
   - module: lastgood.activation.daemon_binary_info
   - module: ansible.builtin.systemd_service
 notes:
-  - Where the remote temporary folder is on a file system mounted C(noexec), the module can't start. Set C(remote_tmp)
-    to a folder where programs may run.
+  - Where one round trip is not possible, the module is copied to the host for each call as Ansible does it with all
+    binary modules, and all else stays the same. That is with C(async), with C(su) and other become methods that need a
+    terminal, with connections that have no pipelining, where C(ANSIBLE_KEEP_REMOTE_FILES) is set or C(pipelining) is
+    switched off explicitly, and where the folder on the host can't be used. With C(-vv) the reason is shown. The variable
+    C(lastgood_pipelining), when set, overrides Ansible's C(pipelining).
+  - Where both that folder and the remote temporary folder are on file systems mounted C(noexec), the module can't start.
+    Set C(remote_tmp) to a folder where programs may run.
 """
 
 EXAMPLES = r"""

@@ -1,0 +1,124 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# What transport.py has the host run, with the words ACTION ... It needs POSIX
+# sh, ls and sha256sum. It is sent as the argument of `printf %b`, which is why
+# its only backslashes are in newlines.
+#
+#   call OS/MACHINE=SHA256... [sent=NAME]  run the binary for this machine with
+#                                          arguments from stdin, then remove NAME
+#   store NAME SHA256 SIZE PART            append stdin to PART; with SIZE bytes it
+#                                          is checked and becomes NAME
+#
+# What it says itself is one line, "lastgood: WORD DETAIL". After "begin" comes
+# the output of the binary.
+set -fu
+umask 077
+
+answer() {
+	printf "lastgood: %s %s\n" "$1" "$2"
+	exit 0
+}
+
+# Root trusts no HOME: become may leave that of another user.
+find_folder() {
+	user=$(id -u)
+	case $user in
+	0) folder=/var/cache/lastgood ;;
+	*) folder=$HOME/.cache/lastgood ;;
+	esac
+}
+
+# Nobody else can have put, or can put, a file at the path: it and every folder
+# on the way belong to root or to this user, and nobody else may write to it or,
+# where a folder is sticky like /tmp, replace what is in it.
+require_private() {
+	way=$1
+	set -- /
+	while [ -n "$way" ]; do
+		set -- "$@" "$way"
+		way=${way%/*}
+	done
+	listing=$(LC_ALL=C ls -ldn "$@") || answer unusable "$folder can not be looked at"
+	printf "%s\n" "$listing" | judge || answer unusable "$folder is within reach of another user"
+}
+
+judge() {
+	while read -r mode _ owner _; do
+		case $owner in 0 | "$user") ;; *) return 1 ;; esac
+		case $mode in
+		d????????[tT]*) ;;
+		?????w* | ????????w*) return 1 ;;
+		esac
+	done
+}
+
+has_sum() {
+	found=$(sha256sum <"$1") || answer unusable "sha256sum does not work"
+	[ "${found%% *}" = "$2" ]
+}
+
+call() {
+	machine=$(uname -sm)
+	machine=${machine%% *}/${machine#* }
+	sum="" sent=""
+	for pair in "$@"; do
+		case $pair in
+		"$machine"=*) sum=${pair#*=} ;;
+		sent=*) sent=${pair#*=} ;;
+		esac
+	done
+	[ -n "$sum" ] || answer unsupported "$machine"
+	find_folder
+	folder=$(cd -P "$folder" 2>/dev/null && pwd -P) || answer missing "$machine"
+	binary=$folder/$sum
+	[ -e "$binary" ] || answer missing "$machine"
+	require_private "$binary"
+	has_sum "$binary" "$sum" || answer missing "$machine"
+	[ -x "$binary" ] || answer unusable "$folder is on a file system where programs can not run"
+	echo "lastgood: begin"
+	[ -n "$sent" ] || exec "$binary" -
+	status=0
+	"$binary" - || status=$?
+	rm -f "$folder/$sent"
+	exit "$status"
+}
+
+store() {
+	name=$1 sum=$2 size=$3 part=$4
+	find_folder
+	mkdir -p "$folder" || answer unusable "$folder can not be made"
+	folder=$(cd -P "$folder" && pwd -P) || answer unusable "$folder can not be entered"
+	require_private "$folder"
+	part=$folder/$part
+	cat >>"$part" || discard "$folder can not be written to"
+	have=$(wc -c <"$part")
+	[ "$have" -ge "$size" ] || answer partial "$((have))"
+	has_sum "$part" "$sum" || discard "what arrived in $folder is not what was sent"
+	chmod 0500 "$part" || discard "$folder can not be written to"
+	mv -f "$part" "$folder/$name" || discard "$folder can not be written to"
+	sweep
+	answer stored "$folder/$name"
+}
+
+discard() {
+	rm -f "$part"
+	answer unusable "$1"
+}
+
+# Old versions of the binary, and what interrupted calls left behind.
+sweep() {
+	kept=0
+	# shellcheck disable=SC2045 # the names are ours: digests
+	for file in $(ls -t "$folder"); do
+		case $file in candidate-*) continue ;; esac
+		kept=$((kept + 1))
+		[ "$kept" -le 4 ] || rm -f "$folder/$file"
+	done
+	for pattern in ".*" "candidate-*"; do
+		find "$folder" -type f -name "$pattern" -mmin +1440 -exec rm -f {} + || :
+	done
+}
+
+action=$1
+shift
+"$action" "$@"
