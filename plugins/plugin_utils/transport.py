@@ -103,7 +103,7 @@ class BinaryAction(ActionBase):
             self._send_binary(binaries, digests, said.detail)
             said = self._run("call", keys, text)
         if said.word != "begin":
-            raise NotDirect(f"{said.word} {said.detail}")
+            raise NotDirect(said)
         return self._result(said)
 
     def _send_binary(self, binaries, digests, machine):
@@ -124,7 +124,7 @@ class BinaryAction(ActionBase):
             if said.word == "stored":
                 return said.detail
             if said.word != "partial":
-                raise NotDirect(f"{said.word} {said.detail}")
+                raise NotDirect(said)
             display.v(f"sent {megabytes(done)} of {megabytes(size)}", host=self._host())
         raise NotDirect("the file has become shorter")
 
@@ -191,9 +191,12 @@ class BinaryAction(ActionBase):
         )
         if result.get("rc") == 126 and "outcome" not in result:
             folder = self.get_shell_option("remote_tmp", "~/.ansible/tmp")
-            result["msg"] = (
-                f"The module can't start on the host, where programs can't run in {folder} (noexec?). "
-                "Nothing was changed. Set remote_tmp to a folder where they can, as with ansible_remote_tmp in the inventory."
+            result.update(
+                failed=True,
+                changed=False,
+                outcome="refused",
+                msg=f"The module can't start on the host, where programs can't run in {folder} (noexec?). "
+                "Nothing was changed. Set remote_tmp to a folder where they can, as with ansible_remote_tmp in the inventory.",
             )
         return result
 
@@ -245,10 +248,14 @@ class Said:
         lines = to_text(answer.get("stdout", "")).splitlines()
         begin = next((i for i, line in enumerate(lines) if line.startswith("lastgood: ")), None)
         if begin is None:
-            self.word, self.detail, self.rest = "", "the host does not run the script: " + (self.stderr or " ".join(lines)), []
+            self.word, self.rest = "", []
+            self.detail = "the host does not run the script: " + (self.stderr or " ".join(lines))
             return
         self.word, _blank, self.detail = lines[begin].split(": ", 1)[1].partition(" ")
         self.rest = lines[begin + 1 :]
+
+    def __str__(self):
+        return f"{self.word} {self.detail}".strip()
 
 
 class Binaries:

@@ -15,11 +15,17 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "results"
     CALLBACK_NEEDS_ENABLED = True
 
-    def _write(self, result, **_options):
-        outcome = getattr(result, "result", None) or result._result
+    def _write(self, result, failed=False, **_options):
+        outcome = dict(getattr(result, "result", None) or result._result)
+        if failed:
+            outcome["failed"] = True  # of an error in an action plugin Ansible 2.19 knows it and does not say it
         host = getattr(result, "host", None) or result._host
         with open(os.environ["RESULTS"], "a") as file:
-            json.dump({"host": host.get_name(), "result": dict(outcome)}, file, default=str)
+            json.dump({"host": host.get_name(), "result": outcome}, file, default=str)
             file.write("\n")
 
-    v2_runner_on_ok = v2_runner_on_failed = v2_runner_on_unreachable = _write
+    def _write_failure(self, result, **_options):
+        self._write(result, failed=True)
+
+    v2_runner_on_ok = _write
+    v2_runner_on_failed = v2_runner_on_unreachable = _write_failure
