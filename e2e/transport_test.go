@@ -38,7 +38,7 @@ func status(t *testing.T, h *host, options ...string) (result, string) {
 
 // cached lists the host's copies of the binary for root.
 func cached(h *host) []string {
-	return strings.Fields(h.exec("sh", "-c", "cd "+rootCache+" 2>/dev/null && ls -A || true"))
+	return strings.Fields(h.exec("sh", "-c", "cd "+rootCache+" 2>/dev/null && ls -A | grep -v checked || true"))
 }
 
 // evil is a program that tells that it has run.
@@ -75,6 +75,13 @@ func TestBinaryIsKeptOnTheHost(t *testing.T) {
 			assert.Equal(t, []string{filepath.Base(binary)}, cached(h))
 		})
 	}
+	t.Run("lost while the power was off", func(t *testing.T) {
+		h.exec("sh", "-c", "touch -r "+binary+" /opt/time; printf x | dd of="+binary+" bs=1 seek=5000 conv=notrunc; touch -r /opt/time "+binary)
+		command(t, hack("testhost"), "reboot", h.name)
+		r, out := status(t, h, "-e", "ansible_control_path="+scratch+"/rebooted")
+		require.False(t, r.Failed, out)
+		assert.Contains(t, out, binarySent)
+	})
 }
 
 // Nothing runs that another user could have put into the folder. The module is
@@ -94,6 +101,7 @@ func TestPlantedBinary(t *testing.T) {
 		"folder others may write to": "chmod 0777 " + rootCache,
 		"folder a group may write":   "chmod 0770 " + rootCache,
 		"file others may write to":   "chmod 0757 " + binary,
+		"check by another user":      "install -m 0500 /opt/evil " + binary + "; cat /proc/sys/kernel/random/boot_id >" + binary + ".checked; chown deploy " + binary + ".checked",
 		"way others may write to":    "chmod 0777 /var/cache",
 		"way that is another user's": "rm -rf " + rootCache + "; cp -a /opt/good /home/deploy/" + name + "; chown deploy /home/deploy; ln -s /home/deploy " + rootCache,
 		"link to evil":               "ln -sf /opt/evil " + binary,
@@ -178,27 +186,28 @@ func TestPlainWay(t *testing.T) {
 	})
 }
 
-// The plain way does all that the direct way does, with a candidate, too.
-func TestPlainUpgrade(t *testing.T) {
+// Both ways do the same, with a candidate and with the task's environment.
+func TestBothWays(t *testing.T) {
 	hosts := startHosts(t, "257")
-	d := hosts[0].service("foo", "simple", 0)
+	h := hosts[0]
+	d := h.service("foo", "simple", 0)
 	d.install(d.path(), candidate(t, "1.0", "ok"))
 	d.start()
-	upgrade := args{"path": "$WHERE/foo/foo", "unit": "foo", "src": candidate(t, "2.0", "ok"), "health": args{"stable_for": 0.2}}
-	task := func(a args) map[string]any {
-		return map[string]any{module: a, "environment": args{"WHERE": "/opt"}, "vars": args{"lastgood_pipelining": false}}
+	for version, direct := range map[string]bool{"2.0": true, "3.0": false} {
+		upgrade := args{"path": "$WHERE/foo/foo", "unit": "foo", "src": candidate(t, version, "ok"), "health": args{"stable_for": 0.2}}
+		task := func(a args) map[string]any {
+			return map[string]any{module: a, "environment": args{"WHERE": "/opt"}, "vars": args{"lastgood_pipelining": direct}}
+		}
+		r := play(t, hosts, task(upgrade.with(args{"verify_in_check_mode": true})), "--check")[h.name]
+		require.False(t, r.Failed, r.Msg)
+		assert.Equal(t, version, r.Candidate.Version)
+		r = play(t, hosts, task(upgrade))[h.name]
+		require.False(t, r.Failed, r.Msg)
+		assert.Equal(t, version, d.served())
+		assert.Len(t, cached(h), 1)
 	}
-	r := play(t, hosts, task(upgrade.with(args{"verify_in_check_mode": true})), "--check")[d.host.name]
-	require.False(t, r.Failed, r.Msg)
-	assert.Equal(t, "2.0", r.Candidate.Version)
-	r = play(t, hosts, task(upgrade))[d.host.name]
-	require.False(t, r.Failed, r.Msg)
-	assert.Equal(t, "2.0", d.served())
-	assert.Empty(t, h0(hosts).exec("sh", "-c", "ls -A /root/.ansible/tmp"))
-	assert.Empty(t, cached(hosts[0]))
+	assert.Empty(t, h.exec("sh", "-c", "ls -A /root/.ansible/tmp"))
 }
-
-func h0(hosts []*host) *host { return hosts[0] }
 
 // Several plays may meet a new host at the same time.
 func TestManyAtOnce(t *testing.T) {

@@ -28,12 +28,12 @@ find_folder() {
 	esac
 }
 
-# Nobody else can have put, or can put, a file at the path: it and every folder
-# on the way belong to root or to this user, and nobody else may write to it or,
-# where a folder is sticky like /tmp, replace what is in it.
+# Nobody else can have put, or can put, a file into the folder: the files, it and
+# every folder on the way belong to root or to this user, and nobody else may
+# write to them or, where a folder is sticky like /tmp, replace what is in it.
 require_private() {
-	way=$1
-	set -- /
+	way=$folder
+	set -- / "$@"
 	while [ -n "$way" ]; do
 		set -- "$@" "$way"
 		way=${way%/*}
@@ -50,6 +50,16 @@ judge() {
 		?????w* | ????????w*) return 1 ;;
 		esac
 	done
+}
+
+# A digest is good until the file or the boot changes: a host that lost power may
+# have lost what it had not written to its disk yet.
+is_checked() {
+	read -r boot </proc/sys/kernel/random/boot_id || return 1
+	# shellcheck disable=SC3013 # a shell that does not have -nt says no
+	[ "$1.checked" -nt "$1" ] && read -r checked <"$1.checked" && [ "$checked" = "$boot" ] && return
+	has_sum "$1" "$2" || return 1
+	echo "$boot" >"$1.checked" || :
 }
 
 has_sum() {
@@ -72,8 +82,12 @@ call() {
 	folder=$(cd -P "$folder" 2>/dev/null && pwd -P) || answer missing "$machine"
 	binary=$folder/$sum
 	[ -e "$binary" ] || answer missing "$machine"
-	require_private "$binary"
-	has_sum "$binary" "$sum" || answer missing "$machine"
+	if [ -e "$binary.checked" ]; then
+		require_private "$binary" "$binary.checked"
+	else
+		require_private "$binary"
+	fi
+	is_checked "$binary" "$sum" || answer missing "$machine"
 	[ -x "$binary" ] || answer unusable "$folder is on a file system where programs can not run"
 	echo "lastgood: begin"
 	[ -n "$sent" ] || exec "$binary" -
@@ -88,7 +102,7 @@ store() {
 	find_folder
 	mkdir -p "$folder" || answer unusable "$folder can not be made"
 	folder=$(cd -P "$folder" && pwd -P) || answer unusable "$folder can not be entered"
-	require_private "$folder"
+	require_private
 	part=$folder/$part
 	cat >>"$part" || discard "$folder can not be written to"
 	have=$(wc -c <"$part")
@@ -110,9 +124,9 @@ sweep() {
 	kept=0
 	# shellcheck disable=SC2045 # the names are ours: digests
 	for file in $(ls -t "$folder"); do
-		case $file in candidate-*) continue ;; esac
+		case $file in candidate-* | *.checked) continue ;; esac
 		kept=$((kept + 1))
-		[ "$kept" -le 4 ] || rm -f "$folder/$file"
+		[ "$kept" -le 4 ] || rm -f "$folder/$file" "$folder/$file.checked"
 	done
 	for pattern in ".*" "candidate-*"; do
 		find "$folder" -type f -name "$pattern" -mmin +1440 -exec rm -f {} + || :
