@@ -168,18 +168,28 @@ class BinaryAction(ActionBase):
             "the host has no POSIX shell": getattr(shell, "SHELL_FAMILY", "") != "sh",
             "become needs a terminal": become and (become.name == "su" or become.require_tty),
             "become has no pipelining": become and not getattr(become, "pipelining", True),
-            "pipelining is switched off": self._pipelining_is_off() if wanted is None else not boolean(wanted),
+            "pipelining is switched off": self._pipelining_is_off(task_vars) if wanted is None else not boolean(wanted),
         }
         for reason, holds in reasons.items():
             if holds:
                 raise NotDirect(reason)
 
-    def _pipelining_is_off(self):
-        """Whether somebody has switched pipelining off. That it is off by default says nothing."""
+    def _pipelining_is_off(self, task_vars):
+        """Whether somebody has switched pipelining off. That it is off by default says nothing.
+
+        The task's variables always have a value; the host's only where somebody has set one.
+        """
+        host = self._task.delegate_to or task_vars["inventory_hostname"]
+        hosts = task_vars["hostvars"]
         try:
-            value, origin = self._connection.get_option_and_origin("pipelining")
-        except (AnsibleError, AttributeError, KeyError):
-            return False
+            value, origin = constants.config.get_config_value_and_origin(
+                "pipelining",
+                plugin_type="connection",
+                plugin_name=self._connection._load_name,
+                variables=hosts[host] if host in hosts else {},
+            )
+        except AnsibleError:
+            return False  # the connection has no such option
         return origin != "default" and not boolean(value)
 
     # --- Ansible's own way ---------------------------------------------------
