@@ -254,7 +254,9 @@ class Said:
 
     def __init__(self, answer):
         self.code = answer.get("rc")
-        self.stderr = to_text(answer.get("stderr", "")).strip()
+        # With -vv and more, ssh talks there too.
+        heard = to_text(answer.get("stderr", "")).splitlines()
+        self.stderr = " ".join(line.strip() for line in heard if not line.startswith(("debug", "OpenSSH_")))
         lines = to_text(answer.get("stdout", "")).splitlines()
         begin = next((i for i, line in enumerate(lines) if line.startswith("lastgood: ")), None)
         if begin is None:
