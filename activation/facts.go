@@ -101,10 +101,13 @@ func (o *Observed) runs(f *File) answer {
 	return no
 }
 
+// deletedSuffix is what the kernel adds to the name of a file that has lost it.
+const deletedSuffix = " (deleted)"
+
 // runsFromHere tells whether the main process was started from one of our
 // names and that name now stands for something else.
 func (o *Observed) runsFromHere() bool {
-	name, deleted := strings.CutSuffix(o.Running[0].Exe, " (deleted)")
+	name, deleted := strings.CutSuffix(o.Running[0].Exe, deletedSuffix)
 	if !deleted {
 		return false
 	}

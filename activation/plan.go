@@ -621,7 +621,7 @@ func (p *planner) record(r Record) {
 	if p.plan.wanted == "" {
 		p.plan.wanted = r.SHA256
 	}
-	p.add(StepConfirm, p.want.stateFile(historyName), string(r.Outcome), action{record: r})
+	p.add(StepConfirm, p.want.stateFile(historyName), string(r.Outcome), action{record: p.o.from(r)})
 }
 
 func (p *planner) versionOf(f *File) string {

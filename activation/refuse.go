@@ -235,7 +235,7 @@ func (p *planner) refuseCandidate(wanted string) *Error {
 func rejectedWhy(history []Record, sha256 string) string {
 	for i := len(history) - 1; i >= 0; i-- {
 		if r := history[i]; r.SHA256 == sha256 && r.Proof == ProofRejected {
-			return fmt.Sprintf(" (%s: %s)", r.At.UTC().Format("2006-01-02 15:04:05Z"), r.Detail)
+			return fmt.Sprintf(" (%s: %s)", day(r.At), r.Detail)
 		}
 	}
 	return ""

@@ -206,7 +206,7 @@ func (a *applier) remember(outcome Outcome, failure *Error) {
 	if failure.Kind == KindUnhealthy {
 		r.Proof = ProofRejected
 	}
-	if err := a.writeHistory(r); err != nil {
+	if err := a.writeHistory(a.o.from(r)); err != nil {
 		a.warnings = append(a.warnings, fmt.Sprintf("%s could not be written (%v): this host does not remember what has failed", a.want.stateFile(historyName), err))
 	}
 }

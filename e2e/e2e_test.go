@@ -204,6 +204,7 @@ type result struct {
 	Timing    activation.Timing
 	Results   []result // of a loop's items
 	Facts     activation.Facts
+	activation.Audit
 }
 
 // args are a module's arguments.

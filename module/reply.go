@@ -36,7 +36,8 @@ type reply struct {
 	// For the action plugin: send the candidate and ask again.
 	NeedCandidate bool `json:"_lastgood_need_candidate,omitempty"`
 
-	*info // only of daemon_binary_info
+	*activation.Audit // only of daemon_binary_info and of check mode
+	*info             // only of daemon_binary_info
 }
 
 type replyError struct {
@@ -68,6 +69,10 @@ func resultReply(result activation.Result, want activation.Want, checkMode bool)
 	}
 	if r.Plan == nil {
 		r.Plan = []activation.Step{}
+	}
+	if checkMode && result.Observed != nil {
+		audit := result.Observed.Audit()
+		r.Audit = &audit
 	}
 	return r
 }

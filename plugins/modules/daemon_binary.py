@@ -258,4 +258,33 @@ timing:
   returned: when the host was looked at
   type: dict
   sample: {total: 3480, hash: 12, copy: 20, restart: 70, health: 3100, downtime: 95}
+layout_state:
+  description: As RV(lastgood.activation.daemon_binary_info#module:layout_state), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: str
+drift:
+  description: As RV(lastgood.activation.daemon_binary_info#module:drift), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: list
+  elements: str
+slots:
+  description: As RV(lastgood.activation.daemon_binary_info#module:slots), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
+pending:
+  description: As RV(lastgood.activation.daemon_binary_info#module:pending), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
+lock_holder:
+  description: As RV(lastgood.activation.daemon_binary_info#module:lock_holder), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: int
+signal:
+  description: As RV(lastgood.activation.daemon_binary_info#module:signal), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
+last_result:
+  description: As RV(lastgood.activation.daemon_binary_info#module:last_result), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
 """
