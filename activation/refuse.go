@@ -226,10 +226,23 @@ func (p *planner) refuseCandidate(wanted string) *Error {
 	if c := p.o.Candidate; c != nil && c.refusal != nil {
 		return c.refusal
 	}
-	if !p.want.Force && proofOf(p.o.History, wanted) == ProofRejected {
+	proof := proofOf(p.o.History, wanted)
+	p.because("%s", memoryWords(proof, p.want.Force))
+	if !p.want.Force && proof == ProofRejected {
 		return &Error{Kind: KindRejected, Detail: "this host has tried the candidate (sha256 " + short(wanted) + ") before and it did not become healthy" + rejectedWhy(p.o.History, wanted), Hint: "use another candidate, or force: true to try it again"}
 	}
 	return nil
+}
+
+// memoryWords says what this host remembers of a candidate.
+func memoryWords(proof Proof, force bool) string {
+	switch {
+	case proof == "":
+		return "this host has no record of running the candidate"
+	case proof == ProofRejected && force:
+		return "this host has rejected the candidate before, and force tries it again"
+	}
+	return "this host has recorded the candidate as " + string(proof) + " before"
 }
 
 func rejectedWhy(history []Record, sha256 string) string {

@@ -18,7 +18,7 @@ const lookLimit = 30 * time.Second
 // From here on nobody's cancelling counts (I7).
 func (a *applier) result(ctx context.Context, failure *Error) Result {
 	ctx = context.WithoutCancel(ctx)
-	r := Result{Outcome: a.plan.Outcome, Plan: a.plan.Steps, Before: a.o.Facts(), Observed: a.o}
+	r := Result{Outcome: a.plan.Outcome, Plan: a.plan.Steps, Before: a.o.Facts(), Observed: a.o, Decisions: explain(a.o, a.want, a.plan)}
 	if a.o.Candidate != nil {
 		r.Candidate = &a.o.Candidate.CandidateFacts
 	}

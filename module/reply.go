@@ -29,6 +29,7 @@ type reply struct {
 	Candidate  *activation.CandidateFacts `json:"candidate,omitempty"`
 	Timing     *activation.Timing         `json:"timing,omitempty"`
 	Diff       *diff                      `json:"diff,omitempty"`
+	Decisions  []string                   `json:"decisions,omitempty"` // only with -vvv
 	Warnings   []string                   `json:"warnings,omitempty"`
 	Invocation *invocation                `json:"invocation,omitempty"`
 	Exception  string                     `json:"exception,omitempty"` // Ansible shows it with -vvv
@@ -65,6 +66,7 @@ func resultReply(result activation.Result, want activation.Want, checkMode bool)
 		After:     known(result.After),
 		Candidate: result.Candidate,
 		Timing:    &result.Timing,
+		Decisions: result.Decisions,
 		Warnings:  result.Warnings,
 	}
 	if r.Plan == nil {

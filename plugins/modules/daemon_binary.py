@@ -253,6 +253,19 @@ error:
   description: The C(kind) of the failure, from the list in docs/errors.md, with C(step), C(detail) and C(hint).
   returned: on failure
   type: dict
+decisions:
+  description:
+    - Why the plan is as it is, a sentence each; what is active and how that is known, what the unit runs, which paths were
+      derived, whether the candidate is what is active and what this host remembers of it, which slot is free, what becomes
+      of last-good, why there is a restart or none.
+  returned: with C(-vvv), when the host was looked at
+  type: list
+  elements: str
+  sample:
+    - "the host is managed, and active is 1.0.0 (sha256 5b6b3e1e2a7b) in /usr/local/bin/foo-blue: /usr/local/bin/foo leads to it"
+    - "the candidate is sha256 0f3a6e43cf6a, and what is active is sha256 5b6b3e1e2a7b"
+    - "the green slot is free: blue is active"
+    - "a restart is planned: to run sha256 0f3a6e43cf6a"
 timing:
   description: Milliseconds spent. C(downtime) is from the stop of the old process to the start of the stable window.
   returned: when the host was looked at
