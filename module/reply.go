@@ -123,6 +123,24 @@ func errorOf(e *activation.Error) *replyError {
 	return &replyError{Kind: e.Kind, Step: e.Step, Detail: e.Error(), Hint: e.Hint}
 }
 
+// messageMost is more than any message has that people read. What an argument
+// holds, a file's content perhaps, stands in the middle of a message.
+const messageMost = 2000
+
+func (r *reply) shorten() {
+	r.Msg = shortened(r.Msg)
+	if r.Error != nil {
+		r.Error.Detail = shortened(r.Error.Detail)
+	}
+}
+
+func shortened(text string) string {
+	if len(text) <= messageMost {
+		return text
+	}
+	return strings.ToValidUTF8(text[:messageMost/2], "") + " ... " + strings.ToValidUTF8(text[len(text)-messageMost/2:], "")
+}
+
 // encode returns the reply on one line of ASCII: Ansible splits the output at
 // whatever Unicode calls a line end, also inside of strings, and refuses bytes
 // that are not UTF-8.
@@ -187,18 +205,26 @@ func censor(value any) any {
 
 // censorURL hides the password of every scheme://user:password@host in s.
 func censorURL(s string) string {
-	before, after, found := strings.Cut(s, "://")
-	if !found {
-		return s
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "://")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		end := strings.IndexAny(after, "/ \t\n'\"")
+		if end < 0 {
+			end = len(after)
+		}
+		b.WriteString("://" + censorAuthority(after[:end]))
+		s = after[end:]
 	}
-	end := strings.IndexAny(after, "/ \t\n'\"")
-	if end < 0 {
-		end = len(after)
-	}
-	authority, rest := after[:end], after[end:]
+}
+
+func censorAuthority(authority string) string {
 	at := strings.LastIndex(authority, "@")
 	if user, _, hasPassword := strings.Cut(authority[:max(at, 0)], ":"); hasPassword {
-		authority = user + ":********" + authority[at:]
+		return user + ":********" + authority[at:]
 	}
-	return before + "://" + authority + censorURL(rest)
+	return authority
 }

@@ -24,6 +24,7 @@ func answer(ctx context.Context, raw []byte, named *module) (r reply) {
 		if panicked := recover(); panicked != nil {
 			r = bug(panicked)
 		}
+		r.shorten()
 	}()
 	all, err := parseObject(raw)
 	if err != nil {
