@@ -108,8 +108,8 @@ func Decide(o *Observed, want Want) (Plan, *Error) {
 		func() *Error { return refuseWant(o, want) },
 		func() *Error { return refuseBusy(o, want) },
 		func() *Error { return firstOf(o.refusals) },
-		func() *Error { return refuseUnit(o, want) },
 		func() *Error { return refuseLayout(o) },
+		func() *Error { return refuseUnit(o, want) },
 		func() *Error { return refusePending(o, want) },
 	); err != nil {
 		return Plan{}, err

@@ -176,8 +176,12 @@ func alias(format string, args ...any) *Error {
 func refuseEntry(e *Entry) *Error {
 	slot := e.Role == RoleBlue || e.Role == RoleGreen
 	link := e.Role == RoleCurrent || e.Role == RoleLastGood
+	hint := "move it away, or choose another layout"
+	if e.Role == RolePath {
+		hint = "path must name the executable itself, not the folder that it is in"
+	}
 	conflict := func(what string) *Error {
-		return &Error{Kind: KindLayoutConflict, Detail: fmt.Sprintf("%s, where the %s belongs, %s", e.Path, roleWords(e.Role), what), Hint: "move it away, or choose another layout"}
+		return &Error{Kind: KindLayoutConflict, Detail: fmt.Sprintf("%s, where the %s belongs, %s", e.Path, roleWords(e.Role), what), Hint: hint}
 	}
 	switch {
 	case e.Loop:
