@@ -23,6 +23,7 @@ func (b *bed) decisions(w activation.Want) []string {
 	for _, s := range r.Decisions {
 		s = strings.ReplaceAll(s, b.dir+"/", "")
 		s = regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(s, "DIGEST")
+		s = regexp.MustCompile(`owner \d+:\d+`).ReplaceAllString(s, "owner UID:GID")
 		all = append(all, regexp.MustCompile(`process \d+`).ReplaceAllString(s, "process PID"))
 	}
 	return all
@@ -42,7 +43,7 @@ func TestDecisionsOfAnUpgrade(t *testing.T) {
 		"this host has no record of running the candidate",
 		"the green slot is free: blue is active",
 		"last-good is to be blue: the unit runs what is active",
-		"owner 0:0 and mode 0755 are those of the executable that it replaces",
+		"owner UID:GID and mode 0755 are those of the executable that it replaces",
 		"a restart is planned: to run sha256 DIGEST",
 		"a failure is rolled back to last-good, sha256 DIGEST in daemon-blue",
 	}, b.decisions(w))
@@ -116,7 +117,7 @@ func TestDecisions(t *testing.T) {
 			w := b.candidate("3.0", "ok")
 			w.Mode = &mode
 			return w
-		}, "owner 0:0 and mode 0755 are as asked for, and else those of the executable that it replaces"},
+		}, "owner UID:GID and mode 0755 are as asked for, and else those of the executable that it replaces"},
 		{"unproven", func(b *bed) activation.Want {
 			w := b.candidate("3.0", "ok")
 			w.Restart = activation.RestartNever
@@ -147,6 +148,6 @@ func TestDecisionsOnAFreshHost(t *testing.T) {
 	found := b.decisions(b.candidate("1.0", "ok"))
 	assert.Contains(t, found, "the host is fresh: no name leads to an executable")
 	assert.Contains(t, found, "the candidate is sha256 DIGEST, and nothing is active")
-	assert.Contains(t, found, "owner 0:0 and mode 0755 are the default")
+	assert.Contains(t, found, "owner UID:GID and mode 0755 are the default")
 	assert.Contains(t, found, "no restart is planned: the unit is stopped, and stays so")
 }
