@@ -74,8 +74,10 @@ func (c *call) decide(ctx context.Context) (Plan, Result) {
 	plan, refusal := Decide(o, c.want)
 	if refusal != nil {
 		r.Outcome, r.Err, r.After = OutcomeRefused, refusal, r.Before
+		r.Decisions = explain(o, c.want, plan)
 		return Plan{}, r
 	}
+	r.Decisions = explain(o, c.want, plan)
 	r.Outcome, r.Changed, r.Plan, r.After = plan.Outcome, plan.changes(), plan.Steps, plan.After
 	r.Warnings = append(r.Warnings, plan.warnings...)
 	return plan, r

@@ -3,6 +3,7 @@
 package activation_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -406,53 +406,32 @@ func TestCancelledAfterTheSwitch(t *testing.T) {
 }
 
 // I1 and I2: while it is upgraded 300 times, path, current and last-good can
-// be executed at every instant.
+// be executed at every instant. A shell executes them: a child of this process
+// would inherit the file that is being written, and could not run it.
 func TestEveryNameRunsAtEveryInstant(t *testing.T) {
 	b := newBed(t)
 	b.write("daemon", "1.0", "ok")
-	names := []string{b.layout.Path}
-	var watched atomic.Int64
-	stop := make(chan struct{})
-	failed := make(chan error, 1)
-	watch := func() {
-		for {
-			for _, name := range names {
-				if _, err := os.Stat(name); err != nil {
-					failed <- err
-					return
-				}
-				if out, err := exec.Command(name, "--version").CombinedOutput(); err != nil {
-					failed <- fmt.Errorf("%s: %w: %s", name, err, out)
-					return
-				}
-				watched.Add(1)
-			}
-			select {
-			case <-stop:
-				failed <- nil
-				return
-			default:
-			}
-		}
-	}
 	adopt := b.want(activation.Adopted)
 	adopt.Unit = ""
 	b.run(adopt)
-	names = append(names, b.layout.Current, b.layout.LastGood)
-	go watch()
 	var candidates []activation.Want
 	for _, version := range []string{"2.0", "3.0", "4.0"} {
 		w := b.candidate(version, "ok")
 		w.Unit, w.VersionArgs = "", nil
 		candidates = append(candidates, w)
 	}
+	const watch = `while [ ! -e "$0" ]; do for name; do "$name" --version >/dev/null || exit; echo; done; done`
+	watcher := exec.Command("sh", "-c", watch, b.path("stop"), b.layout.Path, b.layout.Current, b.layout.LastGood)
+	var watched, complaints bytes.Buffer
+	watcher.Stdout, watcher.Stderr = &watched, &complaints
+	require.NoError(t, watcher.Start())
 	for i := range 300 {
 		_, err := b.activate(candidates[i%len(candidates)])
 		require.NoError(t, err)
 	}
-	close(stop)
-	require.NoError(t, <-failed)
-	assert.Greater(t, watched.Load(), int64(100))
+	require.NoError(t, os.WriteFile(b.path("stop"), nil, 0o600))
+	require.NoError(t, watcher.Wait(), &complaints)
+	assert.Greater(t, watched.Len(), 100)
 }
 
 func TestACandidateThatIsNotHereYet(t *testing.T) {

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 	if err := variant.Build(daemonBase); err != nil {
 		log.Fatal(err)
 	}
+	// Any free port: nothing else on this machine may decide how a test ends.
+	if err := os.Setenv("TESTDAEMON_LISTEN", "127.0.0.1:0"); err != nil {
+		log.Fatal(err)
+	}
 	code := m.Run()
 	_ = os.RemoveAll(folder) // in the machine's own temporary folder
 	os.Exit(code)

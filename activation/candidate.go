@@ -43,7 +43,7 @@ func OpenCandidate(path string) (*Candidate, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &Error{Kind: KindNotExecutable, Step: "observe", Detail: fmt.Sprintf("the candidate %s is %s, not a file", abs, fileKind(info.Mode()))}
+		err = &Error{Kind: KindNotExecutable, Step: "observe", Detail: fmt.Sprintf("the candidate %s is %s, not a file", abs, fileKind(info.Mode())), Hint: "name the executable itself in src"}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -52,7 +52,7 @@ func OpenCandidate(path string) (*Candidate, error) {
 }
 
 func openError(path string, err error) error {
-	e := &Error{Kind: KindIO, Step: "observe", Detail: "can't open the candidate " + path, Err: err}
+	e := &Error{Kind: KindIO, Step: "observe", Detail: "can't open the candidate " + path, Err: cause(err)}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		e.Kind, e.Hint = KindCandidateMissing, "check src; with remote_src it must already be on the host"

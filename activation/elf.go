@@ -61,6 +61,8 @@ func readHead(f io.ReaderAt, size int64) ([]byte, error) {
 	return head[:n], err
 }
 
+// What follows says only what is wrong with a file, not which file it is.
+
 // readFormat reads from its first bytes what a file of this size is. The error
 // says in a user's words why it can't be run; what lies beyond a head that is
 // shorter than headerSize and the file is not judged.
@@ -79,7 +81,7 @@ func readFormat(head []byte, size int64) (format, *Error) {
 func notExecutable(what string) *Error {
 	return &Error{
 		Kind:   KindNotExecutable,
-		Detail: "the candidate is no Linux executable: " + what,
+		Detail: "is no Linux executable: " + what,
 		Hint:   "check what was built or downloaded",
 	}
 }
@@ -255,7 +257,7 @@ func (f format) runnableOn(uname string) *Error {
 	if f.machine != 0 && known && (!slices.Contains(machines, f.machine) || wrongOrder) {
 		return &Error{
 			Kind:   KindWrongArchitecture,
-			Detail: fmt.Sprintf("the candidate is built for %s and this host is %s", f.arch, uname),
+			Detail: fmt.Sprintf("is built for %s and this host is %s", f.arch, uname),
 			Hint:   "give this host the candidate that is built for " + uname,
 		}
 	}
@@ -276,7 +278,7 @@ func (f format) interpreterThere() *Error {
 	}
 	return &Error{
 		Kind:   KindMissingInterpreter,
-		Detail: fmt.Sprintf("the candidate needs %s %s, which this host does not have", what, f.interpreter),
+		Detail: fmt.Sprintf("needs %s %s, which this host does not have", what, f.interpreter),
 		Hint:   hint,
 	}
 }

@@ -12,23 +12,47 @@ import (
 // active finds the active executable: what the unit starts, or else path, or
 // else what the links or a lone slot still tell.
 func (o *Observed) active() *File {
+	f, _ := o.activeBecause()
+	return f
+}
+
+// activeBecause also says how that is known.
+func (o *Observed) activeBecause() (f *File, why string) {
 	order := []Role{RolePath, RoleCurrent, RoleLastGood}
 	if o.startsCurrent() {
 		order = []Role{RoleCurrent, RolePath, RoleLastGood}
 	}
-	for _, r := range order {
+	for i, r := range order {
 		if f := o.Entries[r].File; f.usable() {
-			return f
+			return f, o.leadsThere(order[:i], r)
 		}
 	}
 	blue, green := o.Entries[RoleBlue].File, o.Entries[RoleGreen].File
 	switch {
-	case blue.usable() && (!green.usable() || o.runs(blue) == yes):
-		return blue
-	case green.usable() && (!blue.usable() || o.runs(green) == yes):
-		return green
+	case blue.usable() && !green.usable(), green.usable() && !blue.usable():
+		why = "no link leads to an executable, and this is the only slot that holds one"
+	case blue.usable() && (o.runs(blue) == yes || o.runs(green) == yes):
+		why = "no link leads to an executable, and this is the slot that the unit runs"
+	default:
+		return nil, ""
 	}
-	return nil
+	if blue.usable() && (!green.usable() || o.runs(blue) == yes) {
+		return blue, why
+	}
+	return green, why
+}
+
+// leadsThere says that the name of a role led to the active executable, where
+// those before it did not.
+func (o *Observed) leadsThere(before []Role, r Role) string {
+	text := o.Entries[r].Path + " leads to it"
+	if len(before) == 0 && r == RoleCurrent {
+		text = fmt.Sprintf("unit %s starts %s, which leads to it", o.Unit.Name, o.Entries[r].Path)
+	}
+	for _, b := range before {
+		text += fmt.Sprintf(", and %s does not lead to an executable", o.Entries[b].Path)
+	}
+	return text
 }
 
 // ambiguous tells whether there are executables and no way to know which of
@@ -101,10 +125,13 @@ func (o *Observed) runs(f *File) answer {
 	return no
 }
 
+// deletedSuffix is what the kernel adds to the name of a file that has lost it.
+const deletedSuffix = " (deleted)"
+
 // runsFromHere tells whether the main process was started from one of our
 // names and that name now stands for something else.
 func (o *Observed) runsFromHere() bool {
-	name, deleted := strings.CutSuffix(o.Running[0].Exe, " (deleted)")
+	name, deleted := strings.CutSuffix(o.Running[0].Exe, deletedSuffix)
 	if !deleted {
 		return false
 	}

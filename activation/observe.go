@@ -244,8 +244,16 @@ func hostFacts() (HostFacts, error) {
 	}, nil
 }
 
+// cause leaves out the path, which the message has already.
+func cause(err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
 func lookError(what string, err error) *Error {
-	e := &Error{Kind: KindIO, Step: "observe", Detail: "can't look at " + what, Err: err}
+	e := &Error{Kind: KindIO, Step: "observe", Detail: "can't look at " + what, Err: cause(err)}
 	if errors.Is(err, fs.ErrPermission) {
 		e.Kind, e.Hint = KindNotPermitted, "run as root (become: true)"
 	}

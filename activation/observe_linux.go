@@ -388,7 +388,11 @@ func (l *look) judgeCandidate(seen *CandidateSeen, head []byte) bool {
 	if seen.refusal == nil {
 		seen.refusal = seen.format.runnableOn(l.o.Host.Machine)
 	}
-	return seen.refusal == nil
+	if seen.refusal == nil {
+		return true
+	}
+	seen.refusal.Detail = fmt.Sprintf("the candidate %s %s", seen.name, seen.refusal.Detail)
+	return false
 }
 
 // candidateVersion runs the version command, unless this executable has told

@@ -78,6 +78,7 @@ type Plan struct {
 	wanted   string // SHA-256 that is to be active at the end
 	target   string // the path that current is switched to
 	warnings []string
+	reasons  []string // why it is as it is, in the order of the decisions
 	o        *Observed
 	want     Want
 }
@@ -107,21 +108,21 @@ func Decide(o *Observed, want Want) (Plan, *Error) {
 		func() *Error { return refuseWant(o, want) },
 		func() *Error { return refuseBusy(o, want) },
 		func() *Error { return firstOf(o.refusals) },
-		func() *Error { return refuseUnit(o, want) },
 		func() *Error { return refuseLayout(o) },
+		func() *Error { return refuseUnit(o, want) },
 		func() *Error { return refusePending(o, want) },
 	); err != nil {
 		return Plan{}, err
 	}
 	p := newPlanner(o, want)
 	if err := p.decide(); err != nil {
-		return Plan{}, err
+		return Plan{reasons: p.plan.reasons}, err
 	}
 	if !p.plan.changes() {
 		p.plan.Steps, p.plan.Outcome = []Step{}, OutcomeUnchanged
 	}
 	if err := refuseHost(o, p); err != nil {
-		return Plan{}, err
+		return Plan{reasons: p.plan.reasons}, err
 	}
 	p.plan.After = p.after()
 	return p.plan, nil
@@ -170,6 +171,12 @@ func (p *planner) decide() *Error {
 func (p *planner) add(step, target, detail string, do action) {
 	looks := step == StepVerify || step == StepHealth
 	p.plan.Steps = append(p.plan.Steps, Step{Step: step, Target: target, Detail: detail, Changes: !looks, do: do})
+}
+
+// because notes a reason, where the decision is made: what -vvv prints can't
+// differ from what was decided.
+func (p *planner) because(format string, args ...any) {
+	p.plan.reasons = append(p.plan.reasons, fmt.Sprintf(format, args...))
 }
 
 func (p *planner) sweep() {
@@ -244,8 +251,10 @@ func (p *planner) present() *Error {
 		p.adopt()
 	}
 	if p.current != nil && p.current.SHA256 == wanted && p.active != nil {
+		p.because("the candidate, sha256 %s, is what is active: nothing is installed", short(wanted))
 		return p.alreadyActive()
 	}
+	p.because("the candidate is sha256 %s, and %s", short(wanted), p.activeDigest())
 	slot, installed := p.slotWith(wanted)
 	if !installed && p.want.Candidate == nil {
 		return &Error{Kind: KindCandidateMissing, Detail: "no slot holds an executable with SHA-256 " + wanted, Hint: "give src, or a checksum that `lastgood status` shows"}
@@ -262,11 +271,19 @@ func (p *planner) present() *Error {
 		slot = p.freeSlot()
 		p.install(slot)
 	} else {
+		p.because("the %s slot holds the candidate already: it is not copied", slot)
 		p.protect(slot)
 		p.attributes(slot)
 	}
 	p.switchTo(p.slots[slot], true)
 	return nil
+}
+
+func (p *planner) activeDigest() string {
+	if p.active == nil {
+		return "nothing is active"
+	}
+	return "what is active is sha256 " + short(p.active.SHA256)
 }
 
 // alreadyActive is for a candidate that current resolves to: what may be
@@ -301,6 +318,7 @@ func (p *planner) adopt() {
 	slot := p.slotOf(p.active)
 	if slot == roleCount {
 		slot = p.slotForKeeping()
+		p.because("what is active is in no slot: it is adopted into %s", slot)
 		p.keep(slot, p.active)
 	}
 	if !p.keepsLastGood() {
@@ -396,10 +414,13 @@ func (p *planner) sameFileSystem(f *File, slot Role) bool {
 // does not resolve to it (I2).
 func (p *planner) freeSlot() Role {
 	slot := other(p.slotOf(p.current))
-	if !p.slots[slot].same(p.lastGood) || p.proven() {
+	proven, why := p.proven()
+	if !p.slots[slot].same(p.lastGood) || proven {
+		p.because("the %s slot is free: %s is active", slot, p.slotOf(p.current))
 		p.protect(slot)
 		return slot
 	}
+	p.because("the active %s slot is given up for the candidate: %s, and %s is last-good", p.slotOf(p.current), why, slot)
 	// What is active never ran well and the other slot is last-good: go back
 	// to that first, and give up the active slot.
 	free := p.slotOf(p.current)
@@ -411,30 +432,45 @@ func (p *planner) freeSlot() Role {
 // and is not what becomes active next.
 func (p *planner) protect(next Role) {
 	active := p.slotOf(p.current)
-	if p.proven() && active != next {
+	proven, why := p.proven()
+	switch {
+	case active == next:
+	case proven:
+		p.because("last-good is to be %s: %s", active, why)
 		p.pointLastGood(active)
+	default:
+		p.because("last-good stays as it is: %s", why)
 	}
 }
 
-// proven tells whether what is active has run healthily here. What this host
-// never recorded is taken to be good unless its unit says otherwise.
-func (p *planner) proven() bool {
-	if p.o.Pending != nil || p.current == nil {
-		return false
+// proven tells whether what is active has run healthily here, and how that is
+// known. What this host never recorded is taken to be good unless its unit
+// says otherwise.
+func (p *planner) proven() (proven bool, why string) {
+	switch {
+	case p.o.Pending != nil:
+		return false, "an interrupted activation has switched to what is active"
+	case p.current == nil:
+		return false, "nothing is active"
 	}
 	if u := p.o.Unit; u != nil {
-		if u.ActiveState == "failed" || u.SubState == "auto-restart" {
-			return false
-		}
-		if len(p.o.Running) > 0 && p.o.runs(p.current) == no {
-			return false
-		}
-		if u.ActiveState == "active" && p.o.runs(p.current) == yes {
-			return true
+		switch runs := p.o.runs(p.current); {
+		case u.ActiveState == "failed" || u.SubState == "auto-restart":
+			return false, fmt.Sprintf("unit %s is %s (%s) with what is active", u.Name, u.ActiveState, u.SubState)
+		case len(p.o.Running) > 0 && runs == no:
+			return false, "the unit runs another executable than the active one"
+		case u.ActiveState == "active" && runs == yes:
+			return true, "the unit runs what is active"
 		}
 	}
-	proof := proofOf(p.o.History, p.current.SHA256)
-	return proof == "" || proof == ProofHealthy
+	switch proof := proofOf(p.o.History, p.current.SHA256); proof {
+	case "":
+		return true, "nothing is recorded against what is active"
+	case ProofHealthy:
+		return true, "what is active was healthy here before"
+	default:
+		return false, "what is active is recorded as " + string(proof)
+	}
 }
 
 func (p *planner) verify() {
@@ -452,6 +488,7 @@ func (p *planner) verify() {
 func (p *planner) install(slot Role) {
 	c := p.o.Candidate
 	attrs := p.wantedAttributes(p.active)
+	p.because("owner %d:%d and mode %04o are %s", attrs.uid, attrs.gid, unixMode(attrs.mode), p.attributesFrom())
 	detail := fmt.Sprintf("%d bytes, sha256 %s, mode %04o", c.Size, short(c.SHA256), unixMode(attrs.mode))
 	p.add(StepInstall, p.path(slot), detail, action{role: slot, source: fromCandidate, attrs: attrs})
 	p.space[filepath.Dir(p.real(slot))] += c.Size
@@ -498,6 +535,21 @@ func (p *planner) wantedAttributes(template *File) attributes {
 	return a
 }
 
+// attributesFrom says where a candidate's attributes come from.
+func (p *planner) attributesFrom() string {
+	inherited := "the default"
+	if p.active != nil {
+		inherited = "those of the executable that it replaces"
+	}
+	switch w := p.want; {
+	case w.Owner != nil && w.Group != nil && w.Mode != nil:
+		return "as asked for"
+	case w.Owner != nil || w.Group != nil || w.Mode != nil:
+		return "as asked for, and else " + inherited
+	}
+	return inherited
+}
+
 func attributesOf(f *File) attributes {
 	return attributes{uid: f.UID, gid: f.GID, mode: f.Mode, label: f.Label, caps: f.Caps}
 }
@@ -516,13 +568,14 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 		fromSHA = p.current.SHA256
 	}
 	p.plan.wanted, p.plan.target = f.SHA256, f.Path
-	restart := p.restartNeeded(f, fromSHA)
+	restart, why := p.restartNeeded(f, fromSHA)
+	p.because("%s: %s", restartWord(restart), why)
 	settle := p.o.Pending != nil
 	// What restart: never leaves running says nothing about f.
 	checked := restart || settle && p.plan.ran && p.want.Restart != RestartNever
 	p.plan.restarts = restart
 	if mayFail {
-		p.plan.fallback = p.fallbackFrom(f)
+		p.mayFail(f, restart)
 	}
 	if restart && p.o.Unit.NeedReload {
 		p.add(StepReload, p.want.Unit, "unit files changed on disk", action{})
@@ -533,7 +586,7 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 	p.pointCurrent(f)
 	p.pointPath()
 	if restart {
-		p.add(StepRestart, p.want.Unit, p.restartReason(f, fromSHA), action{})
+		p.add(StepRestart, p.want.Unit, why, action{})
 	}
 	if checked {
 		p.add(StepHealth, p.want.Unit, healthDetail(p.want.Health), action{})
@@ -543,28 +596,52 @@ func (p *planner) switchTo(f *File, mayFail bool) {
 	}
 }
 
-// fallbackFrom is where a failed switch to f goes back to, or nil.
-func (p *planner) fallbackFrom(f *File) *fallback {
-	if !p.want.Rollback || p.lastGood == nil || p.lastGood.SHA256 == f.SHA256 {
-		return nil
+func restartWord(restart bool) string {
+	if restart {
+		return "a restart is planned"
 	}
-	return &fallback{to: p.lastGood.Path, sha256: p.lastGood.SHA256}
+	return "no restart is planned"
 }
 
-func (p *planner) restartNeeded(f *File, fromSHA string) bool {
-	if p.o.Unit == nil || !p.plan.ran || p.want.Restart == RestartNever {
-		return false
+func (p *planner) mayFail(f *File, restart bool) {
+	back, why := p.fallbackFrom(f)
+	p.plan.fallback = back
+	if restart {
+		p.because("%s", why)
 	}
-	if p.want.Restart == RestartAlways && p.want.State != Adopted {
-		return true
+}
+
+// fallbackFrom is where a failed switch to f goes back to, or nil, and why.
+func (p *planner) fallbackFrom(f *File) (back *fallback, why string) {
+	switch {
+	case !p.want.Rollback:
+		return nil, "a failure is not rolled back: rollback is switched off"
+	case p.lastGood == nil || p.lastGood.SHA256 == f.SHA256:
+		return nil, "a failure can't be rolled back: no other executable is known to work"
 	}
-	switch p.o.runs(f) {
-	case yes:
-		return false
-	case no:
-		return true
+	return &fallback{to: p.lastGood.Path, sha256: p.lastGood.SHA256},
+		fmt.Sprintf("a failure is rolled back to last-good, sha256 %s in %s", short(p.lastGood.SHA256), p.lastGood.Path)
+}
+
+// restartNeeded tells whether f needs a restart to run, and why.
+func (p *planner) restartNeeded(f *File, fromSHA string) (needed bool, why string) {
+	switch {
+	case p.o.Unit == nil:
+		return false, "there is no unit"
+	case !p.plan.ran:
+		return false, "the unit is stopped, and stays so"
+	case p.want.Restart == RestartNever:
+		return false, "restart: never"
+	case p.want.Restart == RestartAlways && p.want.State != Adopted:
+		return true, p.restartReason(f, fromSHA)
 	}
-	return fromSHA != f.SHA256 || p.o.Pending != nil
+	switch runs := p.o.runs(f); {
+	case runs == yes:
+		return false, "the unit runs that executable already"
+	case runs == no, fromSHA != f.SHA256, p.o.Pending != nil:
+		return true, p.restartReason(f, fromSHA)
+	}
+	return false, "it is the script that is active already"
 }
 
 func (p *planner) restartReason(f *File, fromSHA string) string {
@@ -621,7 +698,7 @@ func (p *planner) record(r Record) {
 	if p.plan.wanted == "" {
 		p.plan.wanted = r.SHA256
 	}
-	p.add(StepConfirm, p.want.stateFile(historyName), string(r.Outcome), action{record: r})
+	p.add(StepConfirm, p.want.stateFile(historyName), string(r.Outcome), action{record: p.o.from(r)})
 }
 
 func (p *planner) versionOf(f *File) string {

@@ -3,6 +3,7 @@
 package activation_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,6 +49,10 @@ func TestAnyLayout(t *testing.T) {
 		require.Equal(rt, plan(t, foreseen), plan(t, result), "I5")
 		require.Equal(rt, foreseen.After, result.After, "predicted facts")
 		require.True(rt, result.After.Managed)
+		o, err := activation.Observe(context.Background(), b.host, nil, want)
+		require.NoError(rt, err)
+		require.Equal(rt, activation.Managed, o.Audit().LayoutState)
+		require.Empty(rt, o.Audit().Drift, "what an activation leaves is no drift")
 		for _, name := range []string{"daemon", "daemon-current", "daemon-last-good"} {
 			_, err := variant.Read(filepath.Join(dir, name))
 			require.NoError(rt, err, "I1, I2: %s resolves to nothing", name)

@@ -176,8 +176,12 @@ func alias(format string, args ...any) *Error {
 func refuseEntry(e *Entry) *Error {
 	slot := e.Role == RoleBlue || e.Role == RoleGreen
 	link := e.Role == RoleCurrent || e.Role == RoleLastGood
+	hint := "move it away, or choose another layout"
+	if e.Role == RolePath {
+		hint = "path must name the executable itself, not the folder that it is in"
+	}
 	conflict := func(what string) *Error {
-		return &Error{Kind: KindLayoutConflict, Detail: fmt.Sprintf("%s, where the %s belongs, %s", e.Path, roleWords(e.Role), what), Hint: "move it away, or choose another layout"}
+		return &Error{Kind: KindLayoutConflict, Detail: fmt.Sprintf("%s, where the %s belongs, %s", e.Path, roleWords(e.Role), what), Hint: hint}
 	}
 	switch {
 	case e.Loop:
@@ -226,16 +230,29 @@ func (p *planner) refuseCandidate(wanted string) *Error {
 	if c := p.o.Candidate; c != nil && c.refusal != nil {
 		return c.refusal
 	}
-	if !p.want.Force && proofOf(p.o.History, wanted) == ProofRejected {
+	proof := proofOf(p.o.History, wanted)
+	p.because("%s", memoryWords(proof, p.want.Force))
+	if !p.want.Force && proof == ProofRejected {
 		return &Error{Kind: KindRejected, Detail: "this host has tried the candidate (sha256 " + short(wanted) + ") before and it did not become healthy" + rejectedWhy(p.o.History, wanted), Hint: "use another candidate, or force: true to try it again"}
 	}
 	return nil
 }
 
+// memoryWords says what this host remembers of a candidate.
+func memoryWords(proof Proof, force bool) string {
+	switch {
+	case proof == "":
+		return "this host has no record of running the candidate"
+	case proof == ProofRejected && force:
+		return "this host has rejected the candidate before, and force tries it again"
+	}
+	return "this host has recorded the candidate as " + string(proof) + " before"
+}
+
 func rejectedWhy(history []Record, sha256 string) string {
 	for i := len(history) - 1; i >= 0; i-- {
 		if r := history[i]; r.SHA256 == sha256 && r.Proof == ProofRejected {
-			return fmt.Sprintf(" (%s: %s)", r.At.UTC().Format("2006-01-02 15:04:05Z"), r.Detail)
+			return fmt.Sprintf(" (%s: %s)", day(r.At), r.Detail)
 		}
 	}
 	return ""

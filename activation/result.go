@@ -34,6 +34,7 @@ type Result struct {
 	Warnings  []string
 	Timing    Timing
 	Observed  *Observed // everything that was seen before the first change
+	Decisions []string  // why the plan is as it is: a sentence each, without a full stop
 }
 
 // Facts are the observable state of one managed executable.

@@ -18,7 +18,7 @@ const lookLimit = 30 * time.Second
 // From here on nobody's cancelling counts (I7).
 func (a *applier) result(ctx context.Context, failure *Error) Result {
 	ctx = context.WithoutCancel(ctx)
-	r := Result{Outcome: a.plan.Outcome, Plan: a.plan.Steps, Before: a.o.Facts(), Observed: a.o}
+	r := Result{Outcome: a.plan.Outcome, Plan: a.plan.Steps, Before: a.o.Facts(), Observed: a.o, Decisions: explain(a.o, a.want, a.plan)}
 	if a.o.Candidate != nil {
 		r.Candidate = &a.o.Candidate.CandidateFacts
 	}
@@ -206,7 +206,7 @@ func (a *applier) remember(outcome Outcome, failure *Error) {
 	if failure.Kind == KindUnhealthy {
 		r.Proof = ProofRejected
 	}
-	if err := a.writeHistory(r); err != nil {
+	if err := a.writeHistory(a.o.from(r)); err != nil {
 		a.warnings = append(a.warnings, fmt.Sprintf("%s could not be written (%v): this host does not remember what has failed", a.want.stateFile(historyName), err))
 	}
 }

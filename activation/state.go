@@ -53,6 +53,11 @@ type Record struct {
 	Version string    `json:"version,omitempty"`
 	Proof   Proof     `json:"proof,omitempty"`
 	Detail  string    `json:"detail,omitempty"`
+
+	// What was active before, where that is another executable. Its version
+	// was asked for then; later it is in a slot that nobody runs.
+	FromSHA256  string `json:"from_sha256,omitempty"`
+	FromVersion string `json:"from_version,omitempty"`
 }
 
 // proofOf is the newest proof about an executable, or "".
@@ -68,8 +73,11 @@ func proofOf(history []Record, sha256 string) Proof {
 // versionOf is the version that an executable last reported, or "".
 func versionOf(history []Record, sha256 string) string {
 	for i := len(history) - 1; i >= 0; i-- {
-		if history[i].SHA256 == sha256 && history[i].Version != "" {
-			return history[i].Version
+		switch r := history[i]; {
+		case r.SHA256 == sha256 && r.Version != "":
+			return r.Version
+		case r.FromSHA256 == sha256 && r.FromVersion != "":
+			return r.FromVersion
 		}
 	}
 	return ""

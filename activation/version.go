@@ -66,7 +66,7 @@ func judgeVersion(what string, out Output, wanted string) versionRun {
 	return versionRun{err: &Error{
 		Kind:   KindVersionMismatch,
 		Detail: fmt.Sprintf("the candidate reports %q, not version %s", firstLine(out.Text), wanted),
-		Hint:   "check that src and version belong together",
+		Hint:   "check that src and version belong together; in YAML a version needs quotes, or 1.10 is 1.1",
 	}}
 }
 

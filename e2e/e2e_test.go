@@ -204,6 +204,7 @@ type result struct {
 	Timing    activation.Timing
 	Results   []result // of a loop's items
 	Facts     activation.Facts
+	activation.Audit
 }
 
 // args are a module's arguments.
@@ -237,9 +238,21 @@ func ansibleEnv() []string {
 		"ANSIBLE_COLLECTIONS_PATH="+filepath.Join(repository, "dist"))
 }
 
-// ansible runs one of Ansible's commands on hosts. It also returns what that
-// printed.
+// ansible runs one of Ansible's commands on hosts and returns each host's last
+// result, and what the command printed.
 func ansible(t *testing.T, hosts []*host, program string, options ...string) (map[string]result, string) {
+	t.Helper()
+	all, out := ansibleAll(t, hosts, nil, program, options...)
+	last := map[string]result{}
+	for name, results := range all {
+		last[name] = results[len(results)-1]
+	}
+	require.Len(t, last, len(hosts), out)
+	return last, out
+}
+
+// ansibleAll returns all results of each host, in their order.
+func ansibleAll(t *testing.T, hosts []*host, env []string, program string, options ...string) (map[string][]result, string) {
 	t.Helper()
 	dir := t.TempDir()
 	var names []string
@@ -251,23 +264,22 @@ func ansible(t *testing.T, hosts []*host, program string, options ...string) (ma
 	require.NoError(t, os.WriteFile(inventory, []byte(listed), 0o600))
 	cmd := exec.Command(program, append([]string{"-i", inventory}, options...)...)
 	cmd.Dir = dir
-	cmd.Env = append(ansibleEnv(),
+	cmd.Env = append(append(ansibleEnv(),
 		"ANSIBLE_CALLBACK_PLUGINS="+filepath.Join(repository, "e2e/testdata/callback"), "ANSIBLE_CALLBACKS_ENABLED=results",
 		"ANSIBLE_LOAD_CALLBACK_PLUGINS=1", "ANSIBLE_FORKS=8", "ANSIBLE_SSH_ARGS=-o ControlMaster=auto -o ControlPersist=5s",
-		"RESULTS="+filepath.Join(dir, "results"))
+		"RESULTS="+filepath.Join(dir, "results")), env...)
 	out, err := cmd.CombinedOutput()
-	results := map[string]result{}
 	raw, readErr := os.ReadFile(filepath.Join(dir, "results"))
 	require.NoError(t, readErr, "%v\n%s", err, out)
+	results := map[string][]result{}
 	for line := range bytes.Lines(raw) {
 		var one struct {
 			Host   string
 			Result result
 		}
 		require.NoError(t, json.Unmarshal(line, &one), "%s", line)
-		results[one.Host] = one.Result
+		results[one.Host] = append(results[one.Host], one.Result)
 	}
-	require.Len(t, results, len(hosts), "%v\n%s", err, out)
 	return results, string(out)
 }
 

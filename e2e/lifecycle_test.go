@@ -126,7 +126,12 @@ func TestAdHoc(t *testing.T) {
 	assert.True(t, r.Changed)
 	assert.Equal(t, "2.0", d.served())
 	assert.Contains(t, out, "+version: 2.0")
+	assert.NotContains(t, out, "decisions")
 	assert.Contains(t, out, "steps: keep, last-good, current, path, install, pending, current, restart, confirm")
+
+	_, out = ansible(t, hosts, "ansible", "all", "-m", module, "-a", "path="+d.path()+" unit=foo src="+src, "--check", "-vvv")
+	assert.Contains(t, out, `"decisions": [`)
+	assert.Contains(t, out, "is what is active: nothing is installed")
 
 	results, _ = ansible(t, hosts, "ansible", "all", "-m", module+"_info", "-a", "path="+d.path()+" unit=foo")
 	assert.Equal(t, "2.0", results[d.host.name].Facts.Version)

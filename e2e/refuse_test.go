@@ -40,12 +40,7 @@ func TestRefusals(t *testing.T) {
 		{"fifo", activation.KindLayoutConflict, func(d daemon) { d.exec("mkfifo", d.role("current")) }, nil},
 		{"alias", activation.KindLayoutAlias, nil, args{"layout": args{"green": "/opt/alias/alias-blue"}}},
 		{"unsafe", activation.KindUnsafePath, func(d daemon) { d.exec("chmod", "0777", "/opt/"+d.name) }, nil},
-		{"locked", activation.KindLockBusy, func(d daemon) {
-			d.exec("systemd-run", "--quiet", "flock", "/run/"+d.name+"-upgrade.lock", "sleep", "infinity")
-			eventually(t, "the lock is held", func() bool {
-				return d.exec("sh", "-c", "flock -n /run/locked-upgrade.lock true || echo held") == "held"
-			})
-		}, nil},
+		{"locked", activation.KindLockBusy, hold, nil},
 		{"signal", activation.KindSignalPresent, func(d daemon) { d.write("/etc/foo-signal", `{"operationName":"op-1"}`) }, args{"signal_path": "/etc/foo-signal"}},
 		{"wrong-checksum", activation.KindChecksumMismatch, nil, args{"checksum": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}},
 		{"wrong-version", activation.KindVersionMismatch, nil, args{"version": "2.1", "verify_in_check_mode": true}},

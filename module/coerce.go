@@ -281,11 +281,17 @@ func splitFields(text string) []string {
 	return fields
 }
 
+// pathMost is the kernel's PATH_MAX.
+const pathMost = 4096
+
 // toPath expands $NAME and ~ as Python's os.path does: what is unknown stays.
 func toPath(v gjson.Result) (string, error) {
 	s, err := toStr(v)
 	if err != nil {
 		return "", err
+	}
+	if len(s) > pathMost {
+		return "", fmt.Errorf("it is %d bytes long, and no path is longer than %d", len(s), pathMost)
 	}
 	return expandHome(expandVariables(s)), nil
 }

@@ -22,10 +22,13 @@ func FuzzArguments(f *testing.F) {
 		`{"path":"/a","src":"/b","health":"stable_for=1 tcp='a:1'","mode":493}`,
 		`{"path":"/a\ud800","health":{"command":"[\"a\"]"},"_lastgood":{"src_name":"x","candidate":{"sha256":"00"}}}`,
 		`{"path":"/nonexistent/a","_ansible_module_name":"lastgood.activation.daemon_binary_info"}`,
+		`{"path":"~/$HOME/${x}","src":"/b","remote_src":"yes","lock_timeout":" 1_0 ","version_args":"[\"a\"]","_ansible_verbosity":4,"_ansible_diff":true}`,
+		`{"path":"/a","state":"rolled_back","layout":"{\"blue\":\"/b\"}","restart":false,"mode":"u=rwx,go=","owner":0,"unit":"foo@"}`,
+		`{"path":"/a","checksum":"sha256:ab","version":1.10,"health":{"stable_for":null,"tcp":"[::1]:1"},"zz":{"a":[{}]}}`,
 	} {
 		f.Add([]byte(seed))
 	}
-	stubLibrary(f, activation.Result{Outcome: activation.OutcomeUnchanged})
+	stubLibrary(f, activation.Result{Outcome: activation.OutcomeUnchanged, Decisions: []string{"because"}})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var out bytes.Buffer
 		runModule(context.Background(), nil, "-", bytes.NewReader(raw), &out)

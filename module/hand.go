@@ -145,7 +145,8 @@ func (c command) object(given map[string]any) map[string]any {
 		given["state"] = string(c.state)
 	}
 	given[metaPrefix+"check_mode"] = c.checkMode
-	given[metaPrefix+"no_log"] = true // syslog would call it Ansible's, and who typed the flags knows them
+	given[metaPrefix+"verbosity"] = explains // for --json; people get the plan
+	given[metaPrefix+"no_log"] = true        // syslog would call it Ansible's, and who typed the flags knows them
 	return given
 }
 

@@ -18,7 +18,7 @@ import (
 func report(r reply) string {
 	var b strings.Builder
 	if r.info != nil {
-		writeInfo(&b, r.info)
+		writeInfo(&b, r.info, r.Audit)
 		return b.String()
 	}
 	if len(r.Plan) > 0 {
@@ -34,6 +34,11 @@ func verdict(r reply) string {
 	var b strings.Builder
 	for _, warning := range r.Warnings {
 		b.WriteString("warning: " + oneLine(warning) + "\n")
+	}
+	if r.Audit != nil {
+		for _, sentence := range r.Drift {
+			b.WriteString("drift: " + oneLine(sentence) + "\n")
+		}
 	}
 	if r.Failed {
 		b.WriteString("lastgood: ")
@@ -99,22 +104,22 @@ func writeRows(b *strings.Builder, rows [][]string) {
 // historyShown is how many records a person wants to see.
 const historyShown = 5
 
-func writeInfo(b *strings.Builder, i *info) {
-	var rows [][]string
+func writeInfo(b *strings.Builder, i *info, audit *activation.Audit) {
+	rows := [][]string{{"layout", string(audit.LayoutState)}}
 	for _, line := range factLines(*i.Facts) {
-		if line.value != "" {
+		if line.value != "" && line.name != "managed" {
 			rows = append(rows, []string{line.name, line.value})
 		}
 	}
 	for _, name := range []string{"blue", "green"} {
-		rows = append(rows, []string{name, slotText(i.Slots[name])})
+		rows = append(rows, []string{name, slotText(audit.Slots[name])})
 	}
-	rows = append(rows, []string{"lock", lockText(i.LockHolder)})
-	if i.Signal != nil {
-		rows = append(rows, []string{"signal", strings.TrimSpace(i.Signal.Path + " " + i.Signal.Operation)})
+	rows = append(rows, []string{"lock", lockText(audit.LockHolder)})
+	if audit.Signal != nil {
+		rows = append(rows, []string{"signal", strings.TrimSpace(audit.Signal.Path + " " + audit.Signal.Operation)})
 	}
-	if i.Pending != nil {
-		rows = append(rows, []string{"pending", "switched to " + i.Pending.Slot + ", not confirmed"})
+	if audit.Pending != nil {
+		rows = append(rows, []string{"pending", pendingText(audit.Pending)})
 	}
 	newest := slices.Clone(i.History[max(0, len(i.History)-historyShown):])
 	slices.Reverse(newest)
@@ -125,11 +130,18 @@ func writeInfo(b *strings.Builder, i *info) {
 	b.WriteString("\n")
 }
 
-func slotText(s slotInfo) string {
+func pendingText(p *activation.Pending) string {
+	if p.Unreadable {
+		return "an activation was interrupted; its marker can't be read"
+	}
+	return "switched to " + p.Slot + ", not confirmed"
+}
+
+func slotText(s activation.SlotFacts) string {
 	if s.SHA256 == "" {
 		return s.Path + ": no executable"
 	}
-	return s.Path + ": sha256 " + short(s.SHA256)
+	return s.Path + ": " + identity(activation.Facts{SHA256: s.SHA256, Version: s.Version})
 }
 
 func lockText(holder int) string {

@@ -8,20 +8,11 @@ import (
 	"github.com/lastgood/lastgood/activation"
 )
 
-// info is what daemon_binary_info and `lastgood status` report.
+// info is what daemon_binary_info and `lastgood status` report, beside the
+// audit, which check mode reports too.
 type info struct {
-	Facts      *activation.Facts   `json:"facts"`
-	Slots      map[string]slotInfo `json:"slots"`
-	History    []activation.Record `json:"history"`
-	LockHolder int                 `json:"lock_holder"` // PID; 0: nobody, -1: somebody who can't be named
-	Signal     *activation.Signal  `json:"signal"`
-	Pending    *activation.Pending `json:"pending"`
-}
-
-type slotInfo struct {
-	Path   string `json:"path"`
-	SHA256 string `json:"sha256,omitempty"` // empty: no executable there
-	Size   int64  `json:"size,omitempty"`
+	Facts   *activation.Facts   `json:"facts"`
+	History []activation.Record `json:"history"`
 }
 
 func performInfo(ctx context.Context, v values) reply {
@@ -42,41 +33,29 @@ func performInfo(ctx context.Context, v values) reply {
 }
 
 func infoReply(observed *activation.Observed, want activation.Want) reply {
-	facts := observed.Facts()
+	facts, audit := observed.Facts(), observed.Audit()
 	history := observed.History
 	if history == nil {
 		history = []activation.Record{}
 	}
 	return reply{
-		Msg:      want.Layout.Path + " is " + describe(facts),
+		Msg:      want.Layout.Path + " is " + describe(facts, audit),
 		Warnings: observed.Warnings,
-		info: &info{
-			Facts:      &facts,
-			Slots:      map[string]slotInfo{"blue": slot(observed, activation.RoleBlue), "green": slot(observed, activation.RoleGreen)},
-			History:    history,
-			LockHolder: observed.LockHolder,
-			Signal:     observed.Signal,
-			Pending:    observed.Pending,
-		},
+		Audit:    &audit,
+		info:     &info{Facts: &facts, History: history},
 	}
 }
 
-func describe(facts activation.Facts) string {
+func describe(facts activation.Facts, audit activation.Audit) string {
+	text := identity(facts) + ", " + string(audit.LayoutState)
 	switch {
+	case audit.LayoutState == activation.Fresh:
+		text = "not installed"
 	case facts.SHA256 == "":
-		return "not installed"
-	case facts.Managed:
-		return identity(facts) + ", managed"
-	default:
-		return identity(facts) + ", not managed"
+		text = "in both slots, and nothing tells which of them is active"
 	}
-}
-
-func slot(observed *activation.Observed, role activation.Role) slotInfo {
-	entry := observed.Entries[role]
-	s := slotInfo{Path: entry.Path}
-	if entry.File != nil {
-		s.SHA256, s.Size = entry.File.SHA256, entry.File.Size
+	if len(audit.Drift) > 0 {
+		text += ", and has drifted"
 	}
-	return s
+	return text
 }

@@ -14,7 +14,7 @@ import (
 // maxArguments bounds what is read: more is a mistake, not arguments.
 const maxArguments = 1 << 20
 
-var errTooLong = fmt.Errorf("the arguments are longer than %d bytes", maxArguments)
+var errTooLong = fmt.Errorf("they are longer than %d bytes", maxArguments)
 
 // readBounded reads r to its end, or fails when there is too much.
 func readBounded(r io.Reader) ([]byte, error) {

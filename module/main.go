@@ -103,8 +103,11 @@ func argumentsError(where string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &activation.Error{Kind: activation.KindInvalidArgs, Step: stepArguments, Detail: "can't read the arguments from " + where, Err: err,
-		Hint: "a module's one argument is a file that holds a JSON object, or - for standard input; by hand, see `lastgood help`"}
+	hint := "a module's one argument is a file that holds a JSON object, or - for standard input; by hand, see `lastgood help`"
+	if errors.Is(err, errTooLong) {
+		hint = "look for one that holds a file's content where the file's path belongs"
+	}
+	return &activation.Error{Kind: activation.KindInvalidArgs, Step: stepArguments, Detail: "can't read the arguments from " + where, Err: err, Hint: hint}
 }
 
 // signalContext ends its context at the signals that ask a program to end. An

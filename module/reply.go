@@ -29,6 +29,7 @@ type reply struct {
 	Candidate  *activation.CandidateFacts `json:"candidate,omitempty"`
 	Timing     *activation.Timing         `json:"timing,omitempty"`
 	Diff       *diff                      `json:"diff,omitempty"`
+	Decisions  []string                   `json:"decisions,omitempty"` // only with -vvv
 	Warnings   []string                   `json:"warnings,omitempty"`
 	Invocation *invocation                `json:"invocation,omitempty"`
 	Exception  string                     `json:"exception,omitempty"` // Ansible shows it with -vvv
@@ -36,7 +37,8 @@ type reply struct {
 	// For the action plugin: send the candidate and ask again.
 	NeedCandidate bool `json:"_lastgood_need_candidate,omitempty"`
 
-	*info // only of daemon_binary_info
+	*activation.Audit // only of daemon_binary_info and of check mode
+	*info             // only of daemon_binary_info
 }
 
 type replyError struct {
@@ -64,10 +66,15 @@ func resultReply(result activation.Result, want activation.Want, checkMode bool)
 		After:     known(result.After),
 		Candidate: result.Candidate,
 		Timing:    &result.Timing,
+		Decisions: result.Decisions,
 		Warnings:  result.Warnings,
 	}
 	if r.Plan == nil {
 		r.Plan = []activation.Step{}
+	}
+	if checkMode && result.Observed != nil {
+		audit := result.Observed.Audit()
+		r.Audit = &audit
 	}
 	return r
 }
@@ -114,6 +121,24 @@ func errorOf(e *activation.Error) *replyError {
 		return nil
 	}
 	return &replyError{Kind: e.Kind, Step: e.Step, Detail: e.Error(), Hint: e.Hint}
+}
+
+// messageMost is more than any message has that people read. What an argument
+// holds, a file's content perhaps, stands in the middle of a message.
+const messageMost = 2000
+
+func (r *reply) shorten() {
+	r.Msg = shortened(r.Msg)
+	if r.Error != nil {
+		r.Error.Detail = shortened(r.Error.Detail)
+	}
+}
+
+func shortened(text string) string {
+	if len(text) <= messageMost {
+		return text
+	}
+	return strings.ToValidUTF8(text[:messageMost/2], "") + " ... " + strings.ToValidUTF8(text[len(text)-messageMost/2:], "")
 }
 
 // encode returns the reply on one line of ASCII: Ansible splits the output at
@@ -180,18 +205,26 @@ func censor(value any) any {
 
 // censorURL hides the password of every scheme://user:password@host in s.
 func censorURL(s string) string {
-	before, after, found := strings.Cut(s, "://")
-	if !found {
-		return s
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "://")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		end := strings.IndexAny(after, "/ \t\n'\"")
+		if end < 0 {
+			end = len(after)
+		}
+		b.WriteString("://" + censorAuthority(after[:end]))
+		s = after[end:]
 	}
-	end := strings.IndexAny(after, "/ \t\n'\"")
-	if end < 0 {
-		end = len(after)
-	}
-	authority, rest := after[:end], after[end:]
+}
+
+func censorAuthority(authority string) string {
 	at := strings.LastIndex(authority, "@")
 	if user, _, hasPassword := strings.Cut(authority[:max(at, 0)], ":"); hasPassword {
-		authority = user + ":********" + authority[at:]
+		return user + ":********" + authority[at:]
 	}
-	return before + "://" + authority + censorURL(rest)
+	return authority
 }

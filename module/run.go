@@ -24,6 +24,7 @@ func answer(ctx context.Context, raw []byte, named *module) (r reply) {
 		if panicked := recover(); panicked != nil {
 			r = bug(panicked)
 		}
+		r.shorten()
 	}()
 	all, err := parseObject(raw)
 	if err != nil {
@@ -42,11 +43,17 @@ func answer(ctx context.Context, raw []byte, named *module) (r reply) {
 		logInvocation(meta, v)
 	}
 	r = perform(ctx, m, meta, v)
+	if all[metaPrefix+"verbosity"].Int() < explains {
+		r.Decisions = nil
+	}
 	if !meta.noLog && !meta.noInvocation {
 		r.Invocation = &invocation{ModuleArgs: censored(v)}
 	}
 	return r
 }
+
+// explains is the verbosity, -vvv, at which the reasons of a plan are told.
+const explains = 3
 
 // chooseModule lets the name that Ansible gives in the arguments decide where
 // the binary's own name does not.

@@ -89,6 +89,14 @@ func TestInvocationIsLeftOut(t *testing.T) {
 	assert.Contains(t, ask(t, nil, `{"path":"/a","state":"adopted","_ansible_inject_invocation":true,"_ansible_of_tomorrow":{}}`), "invocation")
 }
 
+func TestDecisionsAreToldWhenAskedFor(t *testing.T) {
+	stubLibrary(t, activation.Result{Outcome: activation.OutcomeUnchanged, Decisions: []string{"because"}})
+	for _, extra := range []string{``, `,"_ansible_verbosity":0`, `,"_ansible_verbosity":2`} {
+		assert.NotContains(t, ask(t, nil, `{"path":"/a","state":"adopted"`+extra+`}`), "decisions", extra)
+	}
+	assert.Equal(t, []any{"because"}, ask(t, nil, `{"path":"/a","state":"adopted","_ansible_verbosity":3}`)["decisions"])
+}
+
 func TestFailureIsTold(t *testing.T) {
 	stubLibrary(t, activation.Result{Outcome: activation.OutcomeFailedRolledBack, Before: factsBefore, After: factsBefore,
 		Rollback: &activation.RollbackReport{Attempted: true, Succeeded: true, Reason: "unhealthy"},

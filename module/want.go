@@ -145,7 +145,7 @@ func setVersion(v values, want *activation.Want) error {
 	want.VersionArgs = words(v.list("version_args"))
 	switch {
 	case strings.ContainsAny(want.Version, " \t\r\n"):
-		return badArgument("version must be one word, and '%s' is not", want.Version)
+		return badArgument("version must be one word of what the version command prints, as 2.0.0, and '%s' is not", want.Version)
 	case want.Version != "" && len(want.VersionArgs) == 0:
 		return badArgument("version '%s' can't be checked, because version_args is empty and so the candidate is not run", want.Version)
 	}

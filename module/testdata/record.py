@@ -5,11 +5,15 @@
 Usage, with ansible-core 2.19 in the Python at hand:
 
     lastgood arguments > table.json
-    testdata/record.py table.json testdata/arguments.json
+    HOME=/home/lastgood PYTHONHASHSEED=0 testdata/record.py table.json testdata/arguments.json
 
 Each case gets "ansible": ansible-core's error messages, first first, or else
 the coerced values. A case with "ours" is one where lastgood differs on
 purpose; its "why" says so.
+
+ansible-core 2.14 gives the same but for this: it writes a type as
+<class 'str'> where 2.19 writes str; null is never an error there, and "None"
+inside of a list of strings; and a dict given as "a=1 b" ends in a traceback.
 """
 
 import json
@@ -41,7 +45,7 @@ def message(error):
 def record(validator, case):
     try:
         result = validator.validate(case["args"])
-    except TypeError as crash:
+    except (TypeError, ValueError) as crash:  # a traceback in a module
         return {"crash": str(crash)}
     if result.errors.errors:
         return {"errors": [message(e) for e in result.errors.errors]}
@@ -50,6 +54,8 @@ def record(validator, case):
 
 
 def in_json(value):
+    if isinstance(value, dict):
+        return {key: in_json(inner) for key, inner in value.items()}
     infinite = isinstance(value, float) and not math.isfinite(value)
     return repr(value) if infinite else value
 

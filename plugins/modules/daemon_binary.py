@@ -259,9 +259,51 @@ error:
   description: The C(kind) of the failure, from the list in docs/errors.md, with C(step), C(detail) and C(hint).
   returned: on failure
   type: dict
+decisions:
+  description:
+    - Why the plan is as it is, a sentence each; what is active and how that is known, what the unit runs, which paths were
+      derived, whether the candidate is what is active and what this host remembers of it, which slot is free, what becomes
+      of last-good, why there is a restart or none.
+  returned: with C(-vvv), when the host was looked at
+  type: list
+  elements: str
+  sample:
+    - "the host is managed, and active is 1.0.0 (sha256 5b6b3e1e2a7b) in /usr/local/bin/foo-blue: /usr/local/bin/foo leads to it"
+    - "the candidate is sha256 0f3a6e43cf6a, and what is active is sha256 5b6b3e1e2a7b"
+    - "the green slot is free: blue is active"
+    - "a restart is planned: to run sha256 0f3a6e43cf6a"
 timing:
   description: Milliseconds spent. C(downtime) is from the stop of the old process to the start of the stable window.
   returned: when the host was looked at
   type: dict
   sample: {total: 3480, hash: 12, copy: 20, restart: 70, health: 3100, downtime: 95}
+layout_state:
+  description: As RV(lastgood.activation.daemon_binary_info#module:layout_state), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: str
+drift:
+  description: As RV(lastgood.activation.daemon_binary_info#module:drift), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: list
+  elements: str
+slots:
+  description: As RV(lastgood.activation.daemon_binary_info#module:slots), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
+pending:
+  description: As RV(lastgood.activation.daemon_binary_info#module:pending), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
+lock_holder:
+  description: As RV(lastgood.activation.daemon_binary_info#module:lock_holder), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: int
+signal:
+  description: As RV(lastgood.activation.daemon_binary_info#module:signal), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
+last_result:
+  description: As RV(lastgood.activation.daemon_binary_info#module:last_result), before anything would be done.
+  returned: in check mode, when the host was looked at
+  type: dict
 """

@@ -15,17 +15,20 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "results"
     CALLBACK_NEEDS_ENABLED = True
 
-    def _write(self, result, failed=False, **_options):
-        outcome = dict(getattr(result, "result", None) or result._result)
-        if failed:
-            outcome["failed"] = True  # of an error in an action plugin Ansible 2.19 knows it and does not say it
+    def _write(self, result, failed):
+        outcome = getattr(result, "result", None) or result._result
         host = getattr(result, "host", None) or result._host
         with open(os.environ["RESULTS"], "a") as file:
-            json.dump({"host": host.get_name(), "result": outcome}, file, default=str)
+            json.dump({"host": host.get_name(), "result": dict(outcome, failed=failed)}, file, default=str)
             file.write("\n")
 
-    def _write_failure(self, result, **_options):
+    # The result that a callback gets lacks "failed".
+
+    def v2_runner_on_ok(self, result):
+        self._write(result, failed=False)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
         self._write(result, failed=True)
 
-    v2_runner_on_ok = _write
-    v2_runner_on_failed = v2_runner_on_unreachable = _write_failure
+    def v2_runner_on_unreachable(self, result):
+        self._write(result, failed=True)
