@@ -103,7 +103,8 @@ func TestMisuse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(library, "daemon_binary"), binary, 0o755))
 
-	for _, warm := range [][]string{nil, {"-e", "ansible_user=deploy"}} { // Ansible makes its folders
+	// Ansible and the action plugin make their folders.
+	for _, warm := range [][]string{nil, {"-e", "ansible_user=deploy"}, {"-e", "lastgood_pipelining=false"}} {
 		misused(t, h, []misuse{{"", args{"path": "/opt/foo"}, "", ""}}, module+"_info", nil, warm...)
 	}
 	before := h.snapshot()

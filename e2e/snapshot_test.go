@@ -15,8 +15,9 @@ import (
 )
 
 // noise is what logging in and asking changes by itself: Ansible's own folder,
-// logs, and what systemd keeps of sessions.
-var noise = []string{"/root/.ansible", "/home/deploy/.ansible", "/var/log", "/run/log", "/run/systemd/journal", "/run/systemd/propagate", "/run/utmp", "/var/lib/systemd"}
+// that of the module's binary, logs, and what systemd keeps of sessions.
+var noise = []string{"/root/.ansible", "/home/deploy/.ansible", "/var/cache/lastgood", "/home/deploy/.cache/lastgood",
+	"/var/log", "/run/log", "/run/systemd/journal", "/run/systemd/propagate", "/run/utmp", "/var/lib/systemd"}
 
 // snapshot is all that can be seen of a host: each name with its inode, mode,
 // size, times and link, the units, and the processes.

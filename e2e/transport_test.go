@@ -147,7 +147,7 @@ func TestPlainWay(t *testing.T) {
 		{"read-only folder", "mount -t tmpfs -o ro,mode=0700 none " + rootCache, "unusable " + rootCache + " can not be written to", nil},
 		{"no sha256sum", "mv /usr/bin/sha256sum /usr/bin/sha256sum-away", "unusable there is no sha256sum", nil},
 		{"su", ":", "become needs", []string{"--become", "--become-method", "su", "--become-user", "deploy"}},
-		{"requiretty", "echo 'Defaults requiretty' >/etc/sudoers.d/tty", "the host does not run the script: sudo: sorry, you must have a tty", []string{"-e", "ansible_user=deploy", "--become"}},
+		{"requiretty", "echo 'Defaults requiretty' >/etc/sudoers.d/tty", "the host does not run the script: ", []string{"-e", "ansible_user=deploy", "--become"}},
 		{"connection without pipelining", ":", "the connection has no pipelining", []string{"-c", "testhost"}},
 		{"switched off", ":", "pipelining is switched off", []string{"-e", "ansible_pipelining=false"}},
 		{"switched off for lastgood", ":", "pipelining is switched off", []string{"-e", "lastgood_pipelining=false"}},
@@ -162,6 +162,9 @@ func TestPlainWay(t *testing.T) {
 			r, out := status(t, h, test.options...)
 			require.False(t, r.Failed, out)
 			assert.Contains(t, out, calledSlow+test.reason)
+			if test.name == "requiretty" {
+				assert.Contains(t, out, "sudo: sorry, you must have a tty")
+			}
 			assert.NotContains(t, strings.Join(cached(h), " "), ".", "nothing is left of what did not fit")
 		})
 	}
@@ -228,7 +231,9 @@ func TestManyAtOnce(t *testing.T) {
 // As another user, directly and by become, each with a folder of its own.
 func TestOtherUsers(t *testing.T) {
 	h := startHosts(t, "252")[0]
-	own := func() string { return h.exec("sh", "-c", "stat -c '%U %a %n' /home/deploy/.cache/lastgood/* | grep -v checked | cut -d / -f 1") }
+	own := func() string {
+		return h.exec("sh", "-c", "stat -c '%U %a %n' /home/deploy/.cache/lastgood/* | grep -v checked | cut -d / -f 1")
+	}
 	for name, options := range map[string][]string{
 		"login":            {"-e", "ansible_user=deploy"},
 		"become from root": {"--become", "--become-user", "deploy"},
