@@ -11,14 +11,18 @@ MAX_SIZE := 4200000
 
 # Without inlining the binary is a tenth smaller; hashing and copying stay as fast.
 GO_BUILD := CGO_ENABLED=0 GOOS=linux go build -trimpath -buildvcs=false -gcflags=all=-l -ldflags "-s -w -buildid= -X main.version=$(VERSION)"
+ARCHITECTURES := amd64 arm64 arm 386 ppc64le s390x riscv64
+# The architectures that the collection has binaries for, or none.
+BINARIES ?= $(ARCHITECTURES)
 GOTESTSUM := gotestsum --format pkgname --format-hide-empty-pkg
 
-.PHONY: help setup build size reproducible lint test test-unit test-e2e demo clean
+.PHONY: help setup build collection size reproducible lint test test-unit test-e2e demo clean
 
 help:
 	@echo "make demo          adopt, upgrade and roll back a host of its own through Ansible, as root"
 	@echo "make setup         install what building and testing need"
 	@echo "make build         bin/lastgood"
+	@echo "make collection    dist/lastgood-activation-VERSION.tar.gz, for ansible-galaxy; BINARIES='amd64 arm64' or none for fewer"
 	@echo "make test          everything that must pass, as root: build, lint, size, unit tests, tests on systemd hosts"
 	@echo "make test-unit     unit and property tests only"
 	@echo "make test-e2e      tests on systemd hosts only, as root"
@@ -30,8 +34,15 @@ setup:
 build:
 	$(GO_BUILD) -o bin/lastgood ./module
 
-size:
-	@GOARCH=amd64 $(GO_BUILD) -o bin/lastgood-linux-amd64 ./module
+bin/lastgood-linux-%: FORCE
+	@GOARCH=$* GOARM=7 $(GO_BUILD) -o $@ ./module
+
+FORCE:
+
+collection: build $(patsubst %,bin/lastgood-linux-%,$(filter-out none,$(BINARIES)))
+	@hack/collection pack $(filter-out none,$(BINARIES))
+
+size: bin/lastgood-linux-amd64
 	@size=$$(stat -c %s bin/lastgood-linux-amd64); \
 	echo "size of lastgood for linux/amd64: $$size bytes of $(MAX_SIZE)"; \
 	[ "$$size" -le $(MAX_SIZE) ] || { echo "too large: Ansible sends it to every host"; exit 1; }
