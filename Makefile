@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 CACHE := $(or $(LASTGOOD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lastgood)
+TOOLS := $(CACHE)/venv/tools/bin
 export PATH := $(CACHE)/go/bin:$(CACHE)/bin:$(CACHE)/venv/ansible/bin:$(PATH)
 # The toolchain is chosen by hack/setup, not fetched behind its back.
 export GOTOOLCHAIN := local
@@ -16,7 +17,7 @@ ARCHITECTURES := amd64 arm64 arm 386 ppc64le s390x riscv64
 BINARIES ?= $(ARCHITECTURES)
 GOTESTSUM := gotestsum --format pkgname --format-hide-empty-pkg
 
-.PHONY: help setup build collection size reproducible lint test test-unit test-e2e demo clean
+.PHONY: help setup build collection size reproducible lint lint-collection test test-unit test-e2e demo clean
 
 help:
 	@echo "make demo          adopt, upgrade and roll back a host of its own through Ansible, as root"
@@ -26,7 +27,7 @@ help:
 	@echo "make test          everything that must pass, as root: build, lint, size, unit tests, tests on systemd hosts"
 	@echo "make test-unit     unit and property tests only"
 	@echo "make test-e2e      tests on systemd hosts only, as root"
-	@echo "make lint size reproducible clean"
+	@echo "make lint lint-collection size reproducible clean"
 
 setup:
 	@hack/setup
@@ -57,10 +58,18 @@ reproducible: build
 lint:
 	go mod tidy -diff
 	golangci-lint run
-	shellcheck hack/testhost hack/setup hack/mkdaemon hack/collection hack/demo .ci/run plugins/plugin_utils/transport.sh
+	shellcheck hack/testhost hack/setup hack/mkdaemon hack/collection hack/sanity hack/demo .ci/run plugins/plugin_utils/transport.sh
+	$(TOOLS)/antsibull-changelog lint
+	$(TOOLS)/antsibull-changelog generate --output /dev/stdout | diff -u CHANGELOG.md -
+
+# What is linted calls what is built.
+lint-collection: build
+	hack/collection
+	ANSIBLE_COLLECTIONS_PATH=dist $(TOOLS)/ansible-lint -q
+	hack/sanity
 
 test: setup
-	$(MAKE) --no-print-directory build lint size reproducible
+	$(MAKE) --no-print-directory build lint lint-collection size reproducible
 	$(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory test-e2e
 

@@ -5,7 +5,9 @@
 # This file only documents the module. What runs on the host is a binary, so
 # that the host needs no Python.
 
-from __future__ import annotations
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
 
 DOCUMENTATION = r"""
 module: daemon_binary_info
