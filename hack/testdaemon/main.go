@@ -78,7 +78,7 @@ func run(args []string) error {
 	switch {
 	case len(args) == 0:
 		return d.serve()
-	case args[0] == "--version":
+	case args[0] == "--version" || args[0] == "version":
 		return d.printVersion()
 	case args[0] == "--hold":
 		time.Sleep(holdFor)
