@@ -40,7 +40,7 @@ bin/lastgood-linux-%: FORCE
 
 FORCE:
 
-collection: build $(patsubst %,bin/lastgood-linux-%,$(filter-out none,$(BINARIES)))
+collection: $(patsubst %,bin/lastgood-linux-%,$(filter-out none,$(BINARIES)))
 	@hack/collection pack $(filter-out none,$(BINARIES))
 
 size: bin/lastgood-linux-amd64
@@ -65,7 +65,7 @@ lint:
 # What is linted calls what is built.
 lint-collection: build
 	hack/collection
-	ANSIBLE_COLLECTIONS_PATH=dist $(TOOLS)/ansible-lint -q
+	PATH="$(TOOLS):$$PATH" ANSIBLE_COLLECTIONS_PATH=dist ansible-lint -q
 	hack/sanity
 
 test: setup

@@ -137,6 +137,17 @@ func (h *host) install(path, from string) {
 	require.NoError(h.t, os.WriteFile(h.path(path), content, 0o755))
 }
 
+// legacy starts a unit that runs version 1.0.0 of the test daemon as a plain
+// file, and listens at 127.0.0.1:8080.
+func (h *host) legacy(path, unit string) {
+	h.t.Helper()
+	h.install(path, candidate(h.t, "1.0.0", "ok"))
+	raw, err := os.ReadFile(filepath.Join(repository, "hack/testdaemon/units/simple.service"))
+	require.NoError(h.t, err)
+	h.write("/etc/systemd/system/"+unit, strings.ReplaceAll(string(raw), "/usr/local/bin/testdaemon", path))
+	h.exec("systemctl", "enable", "--now", unit)
+}
+
 // daemon is a service on a host: the unit foo.service, which runs /opt/foo/foo
 // and listens at a port.
 type daemon struct {

@@ -25,11 +25,7 @@ func TestReadme(t *testing.T) {
 
 	hosts := startHosts(t, "257")
 	h := hosts[0]
-	h.install("/usr/local/bin/foo", candidate(t, "1.0.0", "ok"))
-	unit, err := os.ReadFile(filepath.Join(repository, "hack/testdaemon/units/simple.service"))
-	require.NoError(t, err)
-	h.write("/etc/systemd/system/foo.service", regexp.MustCompile("bin/testdaemon").ReplaceAllString(string(unit), "bin/foo"))
-	h.exec("systemctl", "enable", "--now", "foo")
+	h.legacy("/usr/local/bin/foo", "foo.service")
 
 	_, printed := ansible(t, hosts, "ansible-playbook", playbook, "--check", "--diff")
 	assert.Contains(t, masked(printed, h.name), masked(block(t, readme, "console"), "legacy-1"))
