@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes when the play began, each item of a loop was done and the play ended, one JSON object a line, to the file that STAMPS names."""
+"""Writes when a play began, an item was done and all ended to the file that STAMPS names, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CallbackModule(CallbackBase):
             file.write(json.dumps(stamp) + "\n")
 
     def v2_playbook_on_play_start(self, play):
-        self._write("begin")
+        self._write("play")
 
     def v2_runner_item_on_ok(self, result):
         self._write("item")
