@@ -327,8 +327,9 @@ def print_machine(bench: Bench) -> None:
     binary = (ROOT / "bin/lastgood").stat().st_size
     print(
         f"ansible-core {ansible}, Python {platform.python_version()}, systemd {SYSTEMD}, {platform.machine()}, "
-        f"{os.cpu_count()} CPUs with a load of {os.getloadavg()[0]:.1f} before; the module's binary has {binary / 1e6:.1f} MB, "
-        f"a candidate {bench.candidate_size / 1e6:.1f} MB; {ROUNDS} rounds, {ITEMS} items a loop."
+        f"{os.cpu_count()} CPUs with a load of {os.getloadavg()[0]:.1f} before; "
+        f"the module's binary has {binary / 1e6:.1f} MB, a candidate {bench.candidate_size / 1e6:.1f} MB; "
+        f"{ROUNDS} rounds, {ITEMS} items a loop."
     )
 
 
