@@ -17,7 +17,11 @@ ARCHITECTURES := amd64 arm64 arm 386 ppc64le s390x riscv64
 BINARIES ?= $(ARCHITECTURES)
 GOTESTSUM := gotestsum --format pkgname --format-hide-empty-pkg
 
+<<<<<<< HEAD
 .PHONY: help setup build collection size reproducible lint lint-collection test test-unit test-e2e demo clean
+=======
+.PHONY: help setup build size reproducible lint test test-unit test-e2e demo bench clean
+>>>>>>> bench
 
 help:
 	@echo "make demo          adopt, upgrade and roll back a host of its own through Ansible, as root"
@@ -27,7 +31,12 @@ help:
 	@echo "make test          everything that must pass, as root: build, lint, size, unit tests, tests on systemd hosts"
 	@echo "make test-unit     unit and property tests only"
 	@echo "make test-e2e      tests on systemd hosts only, as root"
+<<<<<<< HEAD
 	@echo "make lint lint-collection size reproducible clean"
+=======
+	@echo "make bench         compare the collection's speed with built-in modules on a host of its own, as root, in some ten minutes"
+	@echo "make lint size reproducible clean"
+>>>>>>> bench
 
 setup:
 	@hack/setup
@@ -87,6 +96,13 @@ demo: setup
 	@hack/collection
 	@hack/testhost build >/dev/null
 	@hack/demo
+
+# Standard output is the tables alone.
+bench: setup
+	@$(MAKE) --no-print-directory --silent build
+	@hack/collection
+	@hack/testhost build 257+python >/dev/null
+	@hack/bench/bench.py
 
 clean:
 	rm -rf bin dist

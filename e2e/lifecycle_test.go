@@ -44,7 +44,7 @@ func TestLifecycle(t *testing.T) {
 		{"second upgrade", upgradeTo("3.0"), activation.OutcomeActivated, "blue", "3.0", "green", true},
 		{"third upgrade", upgradeTo("4.0"), activation.OutcomeActivated, "green", "4.0", "blue", true},
 		{"downgrade", upgradeTo("1.0"), activation.OutcomeActivated, "blue", "1.0", "green", true},
-		{"roll back", foo.with(args{"state": "rolled_back"}), activation.OutcomeRolledBack, "green", "4.0", "green", true},
+		{"roll back", foo.with(args{"state": "rolled_back", "src": "not-looked-at"}), activation.OutcomeRolledBack, "green", "4.0", "green", true},
 	}
 	for _, step := range steps {
 		ok := t.Run(step.name, func(t *testing.T) {

@@ -25,8 +25,11 @@ class ActionModule(BinaryAction):
     def run(self, tmp=None, task_vars=None):
         self._supports_async = True
         super().run(tmp, task_vars)
-        args = self._task.args
+        args = self._task.args.copy()
         if not self._is_on_controller(args):
+            return self.call(args, task_vars)
+        if args.get("state") not in (None, "present"):
+            del args["src"]  # as of a play that was run with another state; nothing looks at it
             return self.call(args, task_vars)
         try:
             candidate = Candidate(args["src"], self._find_needle("files", args["src"]), self._loader)
@@ -44,12 +47,8 @@ class ActionModule(BinaryAction):
 
     @staticmethod
     def _is_on_controller(args):
-        return (
-            bool(args.get("src"))
-            and isinstance(args["src"], str)
-            and args.get("state") in (None, "present")
-            and not boolean(args.get("remote_src") or False, strict=False)
-        )
+        source = args.get("src")
+        return bool(source) and isinstance(source, str) and not boolean(args.get("remote_src") or False, strict=False)
 
     @staticmethod
     def _missing(source, error):

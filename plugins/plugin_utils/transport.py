@@ -264,7 +264,7 @@ class Said:
             self.detail = "the host does not run the script: " + (self.stderr or " ".join(lines))
             return
         self.word, _blank, self.detail = lines[begin].split(": ", 1)[1].partition(" ")
-        self.rest = lines[begin + 1 :]
+        self.rest = lines[begin + 1:]
 
     def __str__(self):
         return f"{self.word} {self.detail}".strip()
@@ -288,7 +288,7 @@ class Binaries:
             with open(os.path.join(self._folder, "SHA256SUMS"), encoding="ascii") as file:
                 pairs = [line.split() for line in file]
         except OSError as error:
-            raise AnsibleError(f"The binaries of lastgood are missing: {error}. Nothing was changed. See docs/collection.md.") from error
+            raise AnsibleError(f"The binaries of lastgood are missing: {error}. Nothing was changed. See docs/collection.md.") from None
         return {name.rpartition("-")[2]: digest for digest, name in pairs}
 
 
