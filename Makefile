@@ -17,11 +17,7 @@ ARCHITECTURES := amd64 arm64 arm 386 ppc64le s390x riscv64
 BINARIES ?= $(ARCHITECTURES)
 GOTESTSUM := gotestsum --format pkgname --format-hide-empty-pkg
 
-<<<<<<< HEAD
-.PHONY: help setup build collection size reproducible lint lint-collection test test-unit test-e2e demo clean
-=======
-.PHONY: help setup build size reproducible lint test test-unit test-e2e demo bench clean
->>>>>>> bench
+.PHONY: help setup build collection size reproducible lint lint-collection test test-unit test-e2e demo bench clean
 
 help:
 	@echo "make demo          adopt, upgrade and roll back a host of its own through Ansible, as root"
@@ -31,12 +27,8 @@ help:
 	@echo "make test          everything that must pass, as root: build, lint, size, unit tests, tests on systemd hosts"
 	@echo "make test-unit     unit and property tests only"
 	@echo "make test-e2e      tests on systemd hosts only, as root"
-<<<<<<< HEAD
-	@echo "make lint lint-collection size reproducible clean"
-=======
 	@echo "make bench         compare the collection's speed with built-in modules on a host of its own, as root, in some ten minutes"
-	@echo "make lint size reproducible clean"
->>>>>>> bench
+	@echo "make lint lint-collection size reproducible clean"
 
 setup:
 	@hack/setup
