@@ -95,6 +95,7 @@ func (c *call) activate(ctx context.Context) Result {
 		return Result{Outcome: OutcomeRefused, Err: lockError(err, c.want.LockPath)}
 	}
 	defer unlock() //nolint:errcheck // the kernel lets go of it at the end of this process at the latest
+	c.memory.recorded, c.memory.strict = nil, true
 	plan, r := c.decide(ctx)
 	if r.Err != nil || len(plan.Steps) == 0 {
 		return r

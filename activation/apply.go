@@ -605,8 +605,31 @@ func (a *applier) confirm(r Record) error {
 	return a.unmark()
 }
 
+// settled is how old an inode's last change must be for its digest to be
+// recorded: one that comes within the same tick of the file system's clock would
+// not show. Two seconds is the coarsest one.
+const settled = 2 * time.Second
+
+// settledDigests are the digests of what is in the slots, by the state of the inodes.
+func (a *applier) settledDigests(now time.Time) map[string]string {
+	digests := map[string]string{}
+	for _, r := range []Role{RoleBlue, RoleGreen} {
+		info, err := os.Lstat(a.o.Entries[r].Real)
+		if err != nil {
+			continue // an empty slot
+		}
+		key := printOf(info, "")
+		sum, known := a.o.memory.digests[key]
+		if known && now.Sub(time.Unix(0, key.changed)) >= settled {
+			digests[key.String()] = sum
+		}
+	}
+	return digests
+}
+
 func (a *applier) writeHistory(r Record) error {
 	r.At = a.host.Now().UTC()
+	r.Digests = a.settledDigests(r.At)
 	data, err := encodeHistory(append(a.o.History, r))
 	if err != nil {
 		return err

@@ -168,6 +168,11 @@ type memory struct {
 	digests  map[fingerprint]string
 	versions map[versionKey]versionRun
 	hashing  time.Duration
+
+	// What the last record says of the slots, by fingerprint.String. It is good
+	// enough to leave a host alone, and never to change it: strict does without.
+	recorded map[string]string
+	strict   bool
 }
 
 type versionKey struct{ sha256, wanted string }
@@ -201,6 +206,11 @@ func (l *look) all(ctx context.Context, service Service) (*Observed, error) {
 	if l.o.Host, err = hostFacts(); err != nil {
 		return nil, err
 	}
+	if l.o.StateDir, err = l.resolveFolder(l.want.StateDir); err != nil {
+		return nil, err
+	}
+	l.want.StateDir = l.o.StateDir
+	l.history()
 	for r := range roleCount {
 		if err := l.entry(r); err != nil {
 			return nil, err
@@ -209,10 +219,6 @@ func (l *look) all(ctx context.Context, service Service) (*Observed, error) {
 	if err := l.unit(ctx, service); err != nil {
 		return nil, err
 	}
-	if l.o.StateDir, err = l.resolveFolder(l.want.StateDir); err != nil {
-		return nil, err
-	}
-	l.want.StateDir = l.o.StateDir
 	if err := l.state(); err != nil {
 		return nil, err
 	}
@@ -352,6 +358,11 @@ func printOf(info fs.FileInfo, link string) fingerprint {
 	return fingerprint{dev: st.Dev, ino: st.Ino, size: st.Size, changed: st.Ctim.Nano(), link: link}
 }
 
+// String is how a record names the state of an inode.
+func (p fingerprint) String() string {
+	return fmt.Sprintf("%d:%d:%d:%d", p.dev, p.ino, p.size, p.changed)
+}
+
 // file reads the facts of the regular file at a path without links.
 func (l *look) file(path string) (*File, error) {
 	f, err := openToRead(path, unix.O_NOFOLLOW)
@@ -401,6 +412,9 @@ func (l *look) digest(f *os.File, info fs.FileInfo) (string, error) {
 	if sum, ok := l.memory.digests[key]; ok {
 		return sum, nil
 	}
+	if sum, ok := l.memory.recorded[key.String()]; ok {
+		return sum, nil
+	}
 	begin := l.host.Now()
 	sum, err := hashFile(f)
 	l.memory.hashing += l.host.Now().Sub(begin)
@@ -433,14 +447,26 @@ func isSealed(f *os.File) bool {
 	return err == nil && flags&(immutable|appendOnly) != 0
 }
 
-// state reads our own files, the lock's holder and the signal.
+// history reads what was done here before, and with it the digests of what has
+// not changed since.
+func (l *look) history() {
+	var err error
+	if l.o.History, err = readHistory(l.want.stateFile(historyName)); err != nil {
+		l.warn("can't read %s: %v", l.want.stateFile(historyName), err)
+	}
+	if last := l.o.lastResult(); last != nil && !l.memory.strict {
+		l.memory.recorded = last.Digests
+	}
+	for i := range l.o.History {
+		l.o.History[i].Digests = nil
+	}
+}
+
+// state reads the marker, the lock's holder and the signal.
 func (l *look) state() error {
 	var err error
 	if l.o.Pending, err = readPending(l.want.stateFile(pendingName)); err != nil {
 		return lookError(l.want.stateFile(pendingName), err)
-	}
-	if l.o.History, err = readHistory(l.want.stateFile(historyName)); err != nil {
-		l.warn("can't read %s: %v", l.want.stateFile(historyName), err)
 	}
 	if l.o.Signal, err = readSignal(l.want.SignalPath); err != nil {
 		return lookError(l.want.SignalPath, err)

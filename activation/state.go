@@ -58,6 +58,10 @@ type Record struct {
 	// was asked for then; later it is in a slot that nobody runs.
 	FromSHA256  string `json:"from_sha256,omitempty"`
 	FromVersion string `json:"from_version,omitempty"`
+
+	// The digests of the files in the slots, by the state of their inodes. Only
+	// the last line has them, and what Observe returns has none.
+	Digests map[string]string `json:"digests,omitempty"`
 }
 
 // proofOf is the newest proof about an executable, or "".
