@@ -94,7 +94,7 @@ bench: setup
 	@$(MAKE) --no-print-directory --silent build
 	@hack/collection
 	@hack/testhost build 257+python >/dev/null
-	@hack/bench/bench.py
+	@python3 hack/bench/bench.py
 
 clean:
 	rm -rf bin dist

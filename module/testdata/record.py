@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Record what ansible-core makes of the arguments in arguments.json.
 
 Usage, with ansible-core 2.19 in the Python at hand:
 
     lastgood arguments > table.json
-    HOME=/home/lastgood PYTHONHASHSEED=0 testdata/record.py table.json testdata/arguments.json
+    HOME=/home/lastgood PYTHONHASHSEED=0 python3 testdata/record.py table.json testdata/arguments.json
 
 Each case gets "ansible": ansible-core's error messages, first first, or else
 the coerced values. A case with "ours" is one where lastgood differs on
