@@ -58,7 +58,7 @@ reproducible: build
 
 lint:
 	go mod tidy -diff
-	golangci-lint run
+	golangci-lint run --allow-parallel-runners
 	shellcheck hack/testhost hack/setup hack/mkdaemon hack/collection hack/sanity hack/demo .ci/run plugins/plugin_utils/transport.sh
 	$(TOOLS)/antsibull-changelog lint
 	$(TOOLS)/antsibull-changelog generate --output /dev/stdout | diff -u CHANGELOG.md -
