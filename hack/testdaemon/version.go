@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 func (d *daemon) printVersion() error {
@@ -66,5 +69,7 @@ func segfault() error {
 	if errno != 0 {
 		return errno
 	}
-	return syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+	// To this thread: another one would die too late, after the end of main.
+	runtime.LockOSThread()
+	return unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSEGV)
 }
