@@ -196,17 +196,20 @@ func TestBothWays(t *testing.T) {
 	d := h.service("foo", "simple", 0)
 	d.install(d.path(), candidate(t, "1.0", "ok"))
 	d.start()
-	for version, direct := range map[string]bool{"2.0": true, "3.0": false} {
-		upgrade := args{"path": "$WHERE/foo/foo", "unit": "foo", "src": candidate(t, version, "ok"), "health": args{"stable_for": 0.2}}
+	for _, way := range []struct {
+		version string
+		direct  bool
+	}{{"2.0", true}, {"3.0", false}} {
+		upgrade := args{"path": "$WHERE/foo/foo", "unit": "foo", "src": candidate(t, way.version, "ok"), "health": args{"stable_for": 0.2}}
 		task := func(a args) map[string]any {
-			return map[string]any{module: a, "environment": args{"WHERE": "/opt"}, "vars": args{"lastgood_pipelining": direct}}
+			return map[string]any{module: a, "environment": args{"WHERE": "/opt"}, "vars": args{"lastgood_pipelining": way.direct}}
 		}
 		r := play(t, hosts, task(upgrade.with(args{"verify_in_check_mode": true})), "--check")[h.name]
 		require.False(t, r.Failed, r.Msg)
-		assert.Equal(t, version, r.Candidate.Version)
+		assert.Equal(t, way.version, r.Candidate.Version)
 		r = play(t, hosts, task(upgrade))[h.name]
 		require.False(t, r.Failed, r.Msg)
-		assert.Equal(t, version, d.served())
+		assert.Equal(t, way.version, d.served())
 		assert.Len(t, cached(h), 1)
 	}
 	assert.Empty(t, h.exec("sh", "-c", "ls -A /root/.ansible/tmp"))
